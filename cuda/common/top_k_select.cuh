@@ -1,0 +1,85 @@
+// Selection by radix: the k-th largest of distinct 64-bit keys, by a warp or by a whole block.
+#pragma once
+
+#include <cooperative_groups.h>
+
+#include "order.h"
+
+namespace lm_head {
+
+namespace cg = cooperative_groups;
+using Warp = cg::thread_block_tile<32>;
+
+// Shared memory that one team needs.
+struct SelectScratch {
+  uint32_t bins[256];
+  uint32_t digit;      // of the k-th largest key, in this pass
+  uint32_t remaining;  // rank of the k-th largest among the keys of that digit
+  uint32_t members;    // keys of that digit
+  int kept;
+};
+
+// The k-th largest of `count` keys given by keyAt(0 .. count-1). Needs 1 <= k <= count, and that no other key equals the
+// k-th largest. Every thread of the team gets the result.
+template <class Team, class KeyAt>
+__device__ Key kthLargest(const Team& team, KeyAt keyAt, int count, int k, SelectScratch& scratch) {
+  Key prefix = 0;
+  uint32_t remaining = k;
+  for (int shift = 56; shift >= 0; shift -= 8) {
+    const Key mask = shift == 56 ? 0 : ~Key{0} << (shift + 8);
+    for (int bin = team.thread_rank(); bin < 256; bin += team.size()) scratch.bins[bin] = 0;
+    team.sync();
+    for (int i = team.thread_rank(); i < count; i += team.size()) {
+      const Key key = keyAt(i);
+      if ((key & mask) == prefix) atomicAdd(&scratch.bins[(key >> shift) & 255], 1u);
+    }
+    team.sync();
+    if (team.thread_rank() < 32) {
+      // Lane l owns bins 255-8l down to 248-8l, so that an inclusive scan over lanes counts from the largest digit down.
+      const int lane = team.thread_rank();
+      const int top = 255 - 8 * lane;
+      uint32_t own = 0;
+      for (int b = 0; b < 8; ++b) own += scratch.bins[top - b];
+      uint32_t above = own;
+      for (int offset = 1; offset < 32; offset *= 2) {
+        const uint32_t other = __shfl_up_sync(0xffffffffu, above, offset);
+        if (lane >= offset) above += other;
+      }
+      above -= own;
+      if (above < remaining && remaining <= above + own) {
+        int b = 0;
+        while (above + scratch.bins[top - b] < remaining) above += scratch.bins[top - b++];
+        scratch.digit = top - b;
+        scratch.remaining = remaining - above;
+        scratch.members = scratch.bins[top - b];
+      }
+    }
+    team.sync();
+    prefix |= Key{scratch.digit} << shift;
+    remaining = scratch.remaining;
+    const uint32_t members = scratch.members;
+    team.sync();  // before the next pass overwrites what was just read
+    // All keys of this digit are wanted: the smallest of them is the k-th largest, and any bound below it selects the same.
+    if (members == remaining) return prefix;
+  }
+  return prefix;
+}
+
+// Keeps the k best of `count` keys, in place and in no particular order; returns a bound that exactly they reach.
+template <class Team>
+__device__ Key keepTopK(const Team& team, Key* keys, int count, int k, SelectScratch& scratch) {
+  if (count <= k) return kWorstKey;
+  const Key bound = kthLargest(team, [keys](int i) { return keys[i]; }, count, k, scratch);
+  if (team.thread_rank() == 0) scratch.kept = 0;
+  team.sync();
+  for (int base = 0; base < count; base += team.size()) {
+    const int i = base + team.thread_rank();
+    const Key key = i < count ? keys[i] : kWorstKey;
+    team.sync();  // a slot is overwritten only after it was read: at most base + size keys are kept so far
+    if (key >= bound && key != kWorstKey) keys[atomicAdd(&scratch.kept, 1)] = key;
+  }
+  team.sync();
+  return bound;
+}
+
+}  // namespace lm_head

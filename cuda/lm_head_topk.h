@@ -1,0 +1,23 @@
+// Fused LM head on the GPU: scores of every row against the whole vocabulary, and the best k of them, in one sweep over
+// the weights and without a buffer of logits.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+
+#include "lm_head_topk_args.h"
+
+namespace lm_head {
+
+// More than this many results take a sweep for each so many.
+constexpr int kMaxKPerSweep = 2048;
+
+// Bytes of scratch memory that launchLmHeadTopK needs on the current device, 256-byte aligned.
+cudaError_t lmHeadTopKScratchBytes(const LmHeadTopKArgs& args, size_t* bytes);
+
+// Enqueues on `stream`; neither allocates nor synchronizes, so it can be captured in a CUDA graph. Every pointer of `args`
+// is device memory; `hidden` and bias may have any float alignment, 16-bit and binary weights are 16-byte aligned.
+cudaError_t launchLmHeadTopK(const LmHeadTopKArgs& args, void* scratch, cudaStream_t stream);
+
+}  // namespace lm_head

@@ -1,0 +1,32 @@
+// What the LM head kernels, CPU and CUDA, are given: raw pointers and sizes.
+#pragma once
+
+#include <cstdint>
+
+namespace lm_head {
+
+enum class HeadFormat : int { kFloat32, kBfloat16, kFloat16, kBinary };
+
+struct LmHeadTopKArgs {
+  HeadFormat format;
+  int64_t rows;
+  int64_t hiddenSize;
+  int64_t vocabSize;
+  int64_t k;            // 1 <= k <= vocabSize
+  const float* hidden;  // [rows, hiddenSize]
+  // float32: element (id, column) at id * weightRowStride + column * weightColumnStride.
+  // bfloat16, float16: 16-bit elements, rows of weightRowStride elements (a multiple of 8), zeros behind hiddenSize.
+  // binary: 32-bit words, rows of hiddenSize / 32; bit b of word w is column 32w+b, set means +1.
+  const void* weight;
+  int64_t weightRowStride;
+  int64_t weightColumnStride;
+  const uint16_t* scales;  // binary: fp16, rows of scaleRowStride elements
+  int64_t scaleRowStride;
+  int64_t groupSize;  // binary: columns that share a scale; a multiple of 32 that divides hiddenSize
+  const float* bias;  // [vocabSize] or null
+  int64_t vocabStart;
+  float* values;     // [rows, k]
+  int32_t* indices;  // [rows, k]
+};
+
+}  // namespace lm_head

@@ -1,0 +1,240 @@
+// 16-bit heads on tensor cores, without rounding hidden: each hidden row becomes two columns of 16-bit parts, and a score is
+// the sum of two products with the same weights. A product is one fixed chain (see kChunk), whatever the batch.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "common/async_copy.cuh"
+#include "lm_head_topk_scan.cuh"
+
+namespace lm_head {
+
+// Columns between two roundings to a plain fp32 sum: tensor cores truncate, and short chains keep that below the bound.
+constexpr int kChunk = 128;
+
+// How a hidden row was split: h = (high + low * 2^-lowShift) * 2^exponent, up to less than 2^-17 |h|.
+struct SplitRow {
+  int exponent;
+  // Not split, because no pair of parts holds every element (NaN, infinities, or too wide a range of magnitudes): the
+  // plain scorer serves this row.
+  int plain;
+};
+
+template <class Half>
+struct SplitTraits;
+
+template <>
+struct SplitTraits<__nv_bfloat16> {
+  static constexpr int kLowShift = 0;
+  // bfloat16 has the exponents of float32, so nothing is scaled, but the low part needs 16 binades below.
+  static __device__ bool splittable(float smallest, float largest) { return smallest >= 0x1p-100f && largest <= 0x1.fcp127f; }
+  static __device__ int exponent(float) { return 0; }
+  static __device__ __nv_bfloat16 round(float x) { return __float2bfloat16_rn(x); }
+  static __device__ float widen(__nv_bfloat16 x) { return __bfloat162float(x); }
+};
+
+template <>
+struct SplitTraits<__half> {
+  // The largest element gets exponent 14, so its remainder is at most 2^3; 2^12 times that still fits.
+  static constexpr int kLowShift = 12;
+  static __device__ bool splittable(float smallest, float largest) { return smallest >= largest * 0x1p-32f && largest <= 0x1.fffffep127f; }
+  static __device__ int exponent(float largest) { return largest == 0.0f ? 0 : ilogbf(largest) - 14; }
+  static __device__ __half round(float x) { return __float2half_rn(x); }
+  static __device__ float widen(__half x) { return __half2float(x); }
+};
+
+// Splits hidden rows into parts [2 * gridDim.x, partsStride]: column 2r holds the high parts of row r, 2r+1 the low ones.
+// A block a row; rows behind the last one and columns behind hiddenSize become zeros.
+template <class Half>
+__global__ void splitHiddenKernel(const float* hidden, int64_t rows, int64_t hiddenSize, int64_t partsStride, Half* parts,
+                                  SplitRow* splitRows) {
+  using Traits = SplitTraits<Half>;
+  const int64_t row = blockIdx.x;
+  Half* high = parts + 2 * row * partsStride;
+  Half* low = high + partsStride;
+  const float* source = hidden + row * hiddenSize;
+
+  float largest = 0.0f, smallest = INFINITY;
+  int finite = 1;
+  if (row < rows) {
+    for (int64_t i = threadIdx.x; i < hiddenSize; i += blockDim.x) {
+      const float magnitude = fabsf(source[i]);
+      finite &= magnitude <= 0x1.fffffep127f;
+      largest = fmaxf(largest, magnitude);
+      if (magnitude != 0.0f) smallest = fminf(smallest, magnitude);
+    }
+  }
+  __shared__ float warpLargest[32], warpSmallest[32];
+  for (int offset = 16; offset > 0; offset /= 2) {
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, offset));
+    smallest = fminf(smallest, __shfl_xor_sync(0xffffffffu, smallest, offset));
+  }
+  if (threadIdx.x % 32 == 0) {
+    warpLargest[threadIdx.x / 32] = largest;
+    warpSmallest[threadIdx.x / 32] = smallest;
+  }
+  finite = __syncthreads_and(finite);
+  for (int warp = 0; warp < blockDim.x / 32; ++warp) {
+    largest = fmaxf(largest, warpLargest[warp]);
+    smallest = fminf(smallest, warpSmallest[warp]);
+  }
+  const bool plain = !finite || !Traits::splittable(smallest, largest);
+  const int exponent = plain ? 0 : Traits::exponent(largest);
+  if (threadIdx.x == 0 && row < rows) splitRows[row] = {exponent, plain};
+
+  for (int64_t i = threadIdx.x; i < partsStride; i += blockDim.x) {
+    const float x = row < rows && !plain && i < hiddenSize ? scalbnf(source[i], -exponent) : 0.0f;
+    const Half rounded = Traits::round(x);
+    high[i] = rounded;
+    low[i] = Traits::round(scalbnf(x - Traits::widen(rounded), Traits::kLowShift));
+  }
+}
+
+__device__ inline void multiplyAdd(float (&sum)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1,
+                                   __nv_bfloat16) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+               : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+__device__ inline void multiplyAdd(float (&sum)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1,
+                                   __half) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+               : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+struct HalfScorerParams {
+  const void* parts;  // [2 * rowsPerBlock * gridDim.y, partsStride] 16-bit
+  int64_t partsStride;
+  const SplitRow* splitRows;  // [rows]
+};
+
+// 8 warps, each 16 ids of the tile; kColumnTiles tiles of 8 columns (4 rows, two parts each); kStages chunks in flight.
+// Lane (g, t) = (lane / 4, lane % 4) of a warp copies what it multiplies itself, 8 neighbouring columns of ids g and g+8 at a
+// time: a dot product may take its columns in any order, so these 8 are its share of two matrix products.
+template <class Half, int kColumnTiles, int kStages>
+class HalfScorer {
+ public:
+  using Params = HalfScorerParams;
+  static constexpr int kThreads = 256;
+  static constexpr int kRows = 4 * kColumnTiles;
+  static constexpr int kSteps = kChunk / 32;
+  static constexpr int kWeightBytes = kTileVocab * kChunk * 2;
+  // 64 bytes of padding: two columns, read together, then lie in different banks.
+  static constexpr int kPartPitch = kChunk * 2 + 64;
+  static constexpr int kStageBytes = kWeightBytes + 8 * kColumnTiles * kPartPitch;
+  static constexpr size_t kSharedBytes = static_cast<size_t>(kStages) * kStageBytes + ((kRows * sizeof(SplitRow) + 15) / 16) * 16;
+
+  __device__ size_t sharedBytes() const { return kSharedBytes; }
+
+  __device__ HalfScorer(const ScanParams& scan, const Params& params, unsigned char* shared, int64_t rowBegin, int rows)
+      : args_(scan.args), shared_(shared), rows_(rows) {
+    parts_ = static_cast<const Half*>(params.parts) + 2 * rowBegin * params.partsStride;
+    partsStride_ = params.partsStride;
+    splitRows_ = reinterpret_cast<SplitRow*>(shared + kStages * kStageBytes);
+    for (int row = threadIdx.x; row < rows; row += kThreads) splitRows_[row] = params.splitRows[rowBegin + row];
+    chunks_ = static_cast<int>((args_.hiddenSize + kChunk - 1) / kChunk);
+    tiles_ = (args_.vocabSize + kTileVocab - 1) / kTileVocab;
+    issueTile_ = blockIdx.x;
+    for (int stage = 0; stage < kStages - 1; ++stage) issueNext();
+  }
+
+  __device__ bool hasWork() const { return true; }
+  __device__ bool serves(int row) const { return !splitRows_[row].plain; }
+
+  __device__ void scoreTile(int64_t tile, TopKLists& lists) {
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    float sums[kColumnTiles][4] = {};
+    for (int chunk = 0; chunk < chunks_; ++chunk) {
+      waitForCopies<kStages - 2>();
+      __syncthreads();  // all parts of this chunk have come, and nobody reads the stage that is filled next
+      const unsigned char* stage = shared_ + readStage_ * kStageBytes;
+      if (++readStage_ == kStages) readStage_ = 0;
+      issueNext();
+      float products[kColumnTiles][4] = {};
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+        const auto* weights = reinterpret_cast<const uint4*>(stage) + 2 * step * kThreads + threadIdx.x;
+        const uint4 lower = weights[0], upper = weights[kThreads];
+#pragma unroll
+        for (int column = 0; column < kColumnTiles; ++column) {
+          const uint4 part = *reinterpret_cast<const uint4*>(stage + kWeightBytes + (column * 8 + g) * kPartPitch + step * 64 + t * 16);
+          multiplyAdd(products[column], lower.x, upper.x, lower.y, upper.y, part.x, part.y, Half());
+          multiplyAdd(products[column], lower.z, upper.z, lower.w, upper.w, part.z, part.w, Half());
+        }
+      }
+#pragma unroll
+      for (int column = 0; column < kColumnTiles; ++column) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sums[column][i] += products[column][i];
+      }
+    }
+    const int64_t id = tile * kTileVocab + threadIdx.x / 32 * 16 + g;
+#pragma unroll
+    for (int column = 0; column < kColumnTiles; ++column) {
+      const int row = column * 4 + t;
+      if (row >= rows_ || splitRows_[row].plain) continue;
+      offer(lists, row, id, sums[column][0], sums[column][1]);
+      offer(lists, row, id + 8, sums[column][2], sums[column][3]);
+    }
+  }
+
+ private:
+  __device__ void offer(TopKLists& lists, int row, int64_t id, float high, float low) const {
+    if (id >= args_.vocabSize) return;
+    // An infinite or NaN weight shows in the high sum; the low one may then hold 0 * inf, which is not an answer.
+    const bool finite = fabsf(high) <= 0x1.fffffep127f;
+    const float sum = finite ? high + scalbnf(low, -SplitTraits<Half>::kLowShift) : high;
+    lists.offer(row, finishScore(scalbnf(sum, splitRows_[row].exponent), args_.bias, id), static_cast<uint32_t>(id));
+  }
+
+  // Starts the copies of the next chunk of this block's walk over tiles; commits an empty group behind the last one.
+  __device__ void issueNext() {
+    if (issueTile_ < tiles_) {
+      unsigned char* stage = shared_ + issueStage_ * kStageBytes;
+      const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+      const int64_t id = issueTile_ * kTileVocab + threadIdx.x / 32 * 16 + g;
+      const int64_t column = static_cast<int64_t>(issueChunk_) * kChunk + 8 * t;
+      const Half* weight = static_cast<const Half*>(args_.weight);
+      auto* weights = reinterpret_cast<uint4*>(stage) + threadIdx.x;
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+        for (int upper = 0; upper < 2; ++upper) {
+          const bool valid = id + 8 * upper < args_.vocabSize && column + 32 * step < args_.weightRowStride;
+          const Half* source = valid ? weight + (id + 8 * upper) * args_.weightRowStride + column + 32 * step : weight;
+          copyAsync16(weights + (2 * step + upper) * kThreads, source, valid);
+        }
+      }
+      constexpr int kPiecesPerColumn = kChunk * 2 / 16;
+      for (int piece = threadIdx.x; piece < 8 * kColumnTiles * kPiecesPerColumn; piece += kThreads) {
+        const int part = piece / kPiecesPerColumn, offset = piece % kPiecesPerColumn;
+        copyAsync16(stage + kWeightBytes + part * kPartPitch + offset * 16,
+                    parts_ + part * partsStride_ + static_cast<int64_t>(issueChunk_) * kChunk + offset * 8, true);
+      }
+      if (++issueStage_ == kStages) issueStage_ = 0;
+      if (++issueChunk_ == chunks_) {
+        issueChunk_ = 0;
+        issueTile_ += gridDim.x;
+      }
+    }
+    commitCopies();
+  }
+
+  const LmHeadTopKArgs& args_;
+  unsigned char* shared_;
+  int rows_;
+  const Half* parts_;
+  int64_t partsStride_;
+  SplitRow* splitRows_;
+  int chunks_;
+  int64_t tiles_;
+  int64_t issueTile_;
+  int issueChunk_ = 0;
+  int issueStage_ = 0;
+  int readStage_ = 0;
+};
+
+}  // namespace lm_head

@@ -1,0 +1,66 @@
+// The best k of all blocks' lists, sorted.
+#pragma once
+
+#include "common/top_k_select.cuh"
+
+namespace lm_head {
+
+struct MergeParams {
+  const Key* partial;  // [rows, lists, partialStride], of which the first k of each list are filled
+  int lists;
+  int partialStride;
+  int k;            // results of this sweep, at most kMaxKPerSweep
+  int64_t kBefore;  // results of the sweeps before
+  int64_t kTotal;
+  int64_t vocabStart;
+  float* values;     // [rows, kTotal]
+  int32_t* indices;  // [rows, kTotal]
+  Key* bounds;       // [rows]: the last key taken; what the next sweep stays below
+};
+
+// A block a row. Shared memory: `sortSize` keys, the power of two at or above k.
+template <int kThreads>
+__global__ void __launch_bounds__(kThreads) mergeKernel(MergeParams params, int sortSize) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  __shared__ SelectScratch scratch;
+  Key* best = reinterpret_cast<Key*>(shared);
+  const int64_t row = blockIdx.x;
+  const Key* partial = params.partial + row * params.lists * params.partialStride;
+  const auto block = cg::this_thread_block();
+  const int k = params.k, count = params.lists * k;
+  const auto keyAt = [&](int i) { return partial[static_cast<int64_t>(i / k) * params.partialStride + i % k]; };
+  const Key bound = kthLargest(block, keyAt, count, k, scratch);
+
+  if (threadIdx.x == 0) scratch.kept = 0;
+  for (int i = k + threadIdx.x; i < sortSize; i += kThreads) best[i] = kWorstKey;
+  block.sync();
+  for (int i = threadIdx.x; i < count; i += kThreads) {
+    const Key key = keyAt(i);
+    if (key >= bound && key != kWorstKey) best[atomicAdd(&scratch.kept, 1)] = key;
+  }
+  block.sync();
+
+  // Bitonic sort, best first.
+  for (int size = 2; size <= sortSize; size *= 2) {
+    for (int stride = size / 2; stride > 0; stride /= 2) {
+      for (int pair = threadIdx.x; pair < sortSize / 2; pair += kThreads) {
+        const int i = 2 * pair - (pair & (stride - 1)), j = i + stride;
+        const bool descending = (i & size) == 0;
+        const Key a = best[i], b = best[j];
+        if ((a < b) == descending) {
+          best[i] = b;
+          best[j] = a;
+        }
+      }
+      block.sync();
+    }
+  }
+  for (int i = threadIdx.x; i < k; i += kThreads) {
+    const int64_t out = row * params.kTotal + params.kBefore + i;
+    params.values[out] = keyValue(best[i]);
+    params.indices[out] = static_cast<int32_t>(keyId(best[i]) + params.vocabStart);
+  }
+  if (threadIdx.x == 0) params.bounds[row] = best[k - 1];
+}
+
+}  // namespace lm_head

@@ -1,0 +1,128 @@
+// LmHeadTopK as a TensorFlow op: its definition, and tensors to pointers.
+#include "lm_head_topk.h"
+#include "ops.h"
+
+namespace lm_head {
+namespace {
+
+HeadFormat parseFormat(const std::string& name) {
+  if (name == "float32") return HeadFormat::kFloat32;
+  if (name == "bfloat16") return HeadFormat::kBfloat16;
+  if (name == "float16") return HeadFormat::kFloat16;
+  if (name == "binary") return HeadFormat::kBinary;
+  throw OpError(TF_INVALID_ARGUMENT,
+                "LmHeadTopK: attribute 'format' must be float32, bfloat16, float16 or binary, but got " + name);
+}
+
+class LmHeadTopKKernel {
+ public:
+  explicit LmHeadTopKKernel(const OpAttributes& attributes)
+      : format_(parseFormat(attributes.string("format"))),
+        k_(attributes.integer("k")),
+        groupSize_(attributes.integer("group_size")),
+        transposeWeight_(attributes.boolean("transpose_weight")),
+        vocabStart_(attributes.integer("vocab_start")),
+        scales_(attributes.integer("num_scales") != 0),
+        bias_(attributes.integer("num_bias") != 0) {
+    const bool wantsFloat = format_ == HeadFormat::kFloat32;
+    require(attributes.type("Tweight") == (wantsFloat ? TF_FLOAT : TF_INT32),
+            std::string("LmHeadTopK: input 'weight' must be ") + (wantsFloat ? "float32" : "int32") + " for this format");
+    require(!transposeWeight_ || wantsFloat, "LmHeadTopK: attribute 'transpose_weight' needs format float32");
+    require(scales_ == (format_ == HeadFormat::kBinary), "LmHeadTopK: input 'scales' goes with format binary, and only with it");
+  }
+
+  template <Device kDevice>
+  void compute(const OpContext& context) const {
+    const Tensor hidden = context.input(0), weight = context.input(1);
+    require(hidden.rank() == 2, "LmHeadTopK: input 'hidden' must have rank 2, but got shape " + hidden.shape());
+    require(weight.rank() == 2, "LmHeadTopK: input 'weight' must have rank 2, but got shape " + weight.shape());
+    LmHeadTopKArgs args{};
+    args.format = format_;
+    args.rows = hidden.dim(0);
+    args.hiddenSize = hidden.dim(1);
+    args.vocabSize = weight.dim(transposeWeight_ ? 1 : 0);
+    args.k = k_;
+    args.vocabStart = vocabStart_;
+    setWeight(weight, args);
+    require(0 <= k_ && k_ <= args.vocabSize,
+            "LmHeadTopK: attribute 'k' must be 0 to " + std::to_string(args.vocabSize) + ", but got " + std::to_string(k_));
+    require(vocabStart_ >= 0 && vocabStart_ + args.vocabSize <= INT32_MAX,
+            "LmHeadTopK: attribute 'vocab_start' must be at least 0 and keep ids below 2^31 - 1, but got " + std::to_string(vocabStart_));
+
+    int next = 2;
+    const Tensor scales = scales_ ? context.input(next++) : Tensor(nullptr);
+    if (scales_) {
+      const int64_t groups = args.hiddenSize / groupSize_, words = (groups + 1) / 2;
+      require(scales.rank() == 2 && scales.dim(0) == args.vocabSize && scales.dim(1) == words,
+              "LmHeadTopK: input 'scales' must have shape [" + std::to_string(args.vocabSize) + "," + std::to_string(words) +
+                  "], but got " + scales.shape());
+      args.scales = scales.data<const uint16_t>();
+      args.scaleRowStride = 2 * words;
+    }
+    const Tensor bias = bias_ ? context.input(next) : Tensor(nullptr);
+    if (bias_) {
+      require(bias.rank() == 1 && bias.dim(0) == args.vocabSize,
+              "LmHeadTopK: input 'bias' must have shape [" + std::to_string(args.vocabSize) + "], but got " + bias.shape());
+      args.bias = bias.data<const float>();
+    }
+
+    const Tensor values = context.output(0, TF_FLOAT, {args.rows, k_});
+    const Tensor indices = context.output(1, TF_INT32, {args.rows, k_});
+    if (args.rows == 0 || k_ == 0) return;
+    args.hidden = hidden.data<const float>();
+    args.weight = weight.data<const void>();
+    args.values = values.data<float>();
+    args.indices = indices.data<int32_t>();
+    if constexpr (kDevice == Device::kGpu) {
+      lmHeadTopKGpu(context, args);
+    } else {
+      lmHeadTopKCpu(args);
+    }
+  }
+
+ private:
+  void setWeight(const Tensor& weight, LmHeadTopKArgs& args) const {
+    const auto requireInner = [&](int axis, int64_t size) {
+      require(weight.dim(axis) == size, "LmHeadTopK: input 'weight' must have " + std::to_string(size) + " elements along axis " +
+                                            std::to_string(axis) + " for hidden of shape [rows," + std::to_string(args.hiddenSize) +
+                                            "], but got shape " + weight.shape());
+    };
+    if (format_ == HeadFormat::kFloat32) {
+      requireInner(transposeWeight_ ? 0 : 1, args.hiddenSize);
+      args.weightRowStride = transposeWeight_ ? 1 : args.hiddenSize;
+      args.weightColumnStride = transposeWeight_ ? args.vocabSize : 1;
+    } else if (format_ == HeadFormat::kBinary) {
+      require(groupSize_ > 0 && groupSize_ % 32 == 0 && args.hiddenSize % groupSize_ == 0,
+              "LmHeadTopK: attribute 'group_size' must be a multiple of 32 that divides " + std::to_string(args.hiddenSize) +
+                  ", but got " + std::to_string(groupSize_));
+      requireInner(1, args.hiddenSize / 32);
+      args.weightRowStride = args.hiddenSize / 32;
+      args.groupSize = groupSize_;
+    } else {
+      const int64_t words = (args.hiddenSize + 7) / 8 * 4;
+      requireInner(1, words);
+      args.weightRowStride = 2 * words;
+    }
+  }
+
+  HeadFormat format_;
+  int64_t k_;
+  int64_t groupSize_;
+  bool transposeWeight_;
+  int64_t vocabStart_;
+  bool scales_;
+  bool bias_;
+};
+
+}  // namespace
+
+void registerLmHeadTopK() {
+  defineOp("LmHeadTopK",
+           {"hidden: float", "weight: Tweight", "scales: num_scales * int32", "bias: num_bias * float"},
+           {"values: float", "indices: int32"},
+           {"Tweight: {float, int32}", "num_scales: int >= 0", "num_bias: int >= 0", "format: string", "k: int >= 0",
+            "group_size: int = 0", "transpose_weight: bool = false", "vocab_start: int = 0"});
+  registerKernel<LmHeadTopKKernel>("LmHeadTopK");
+}
+
+}  // namespace lm_head

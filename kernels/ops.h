@@ -1,0 +1,41 @@
+// How an op of this library becomes known to TensorFlow; register.cc calls every register function once.
+#pragma once
+
+#include <vector>
+
+#include "tf_api.h"
+
+namespace lm_head {
+
+// Output shapes are left unknown to TensorFlow's graph functions: they follow from attributes, which its C API does not show
+// to shape functions.
+inline void unknownShapes(TF_ShapeInferenceContext* context, TF_Status* status) {
+  TF_ShapeInferenceContextSetUnknownShape(context, status);
+}
+
+inline void defineOp(const char* name, const std::vector<const char*>& inputs, const std::vector<const char*>& outputs,
+                     const std::vector<const char*>& attributes) {
+  TF_OpDefinitionBuilder* builder = TF_NewOpDefinitionBuilder(name);
+  for (const char* attribute : attributes) TF_OpDefinitionBuilderAddAttr(builder, attribute);
+  for (const char* input : inputs) TF_OpDefinitionBuilderAddInput(builder, input);
+  for (const char* output : outputs) TF_OpDefinitionBuilderAddOutput(builder, output);
+  TF_OpDefinitionBuilderSetShapeInferenceFunction(builder, unknownShapes);
+  Status status;
+  TF_RegisterOpDefinition(builder, status);  // takes the builder
+  status.check();
+}
+
+template <class Kernel>
+void registerKernel(const char* op, const std::vector<TypeConstraint>& constraints = {}) {
+  KernelRegistration<Kernel, Device::kCpu>::run(op, constraints);
+#ifdef LM_HEAD_CUDA
+  KernelRegistration<Kernel, Device::kGpu>::run(op, constraints);
+#endif
+}
+
+void registerLmHeadTopK();
+void registerPackHalf();
+void registerBinarizeHead();
+void registerVocabParallelArgmax();
+
+}  // namespace lm_head

@@ -1,0 +1,40 @@
+#include <algorithm>
+
+#include "../cuda/common/order.h"
+#include "cpu_math.h"
+#include "vocab_parallel_argmax.h"
+
+namespace lm_head {
+
+void localArgmaxCpu(const LocalArgmaxArgs& args) {
+  const KeepDenormals keepDenormals;
+  const int64_t sliceSize = (args.vocabSize + kArgmaxSlices - 1) / kArgmaxSlices;
+  for (int64_t row = 0; row < args.rows; ++row) {
+    const float* logits = static_cast<const float*>(args.logits) + row * args.rowStride;
+    for (int64_t slice = 0; slice < kArgmaxSlices; ++slice) {
+      const int64_t end = std::min((slice + 1) * sliceSize, args.vocabSize);
+      Key best = kWorstKey;
+      for (int64_t column = slice * sliceSize; column < end; ++column) {
+        best = std::max(best, makeKey(logits[column * args.columnStride], static_cast<uint32_t>(column)));
+      }
+      int32_t* pair = args.candidates + (row * kArgmaxSlices + slice) * 2;
+      pair[0] = keyOrder(best);
+      pair[1] = static_cast<int32_t>(keyId(best) + (best == kWorstKey ? 0 : args.vocabStart));
+    }
+  }
+}
+
+void pickFromCandidatesCpu(const int32_t* candidates, int64_t ranks, int64_t rows, int32_t* tokens) {
+  for (int64_t row = 0; row < rows; ++row) {
+    Key best = kWorstKey;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      const int32_t* pairs = candidates + (rank * rows + row) * kArgmaxSlices * 2;
+      for (int64_t slice = 0; slice < kArgmaxSlices; ++slice) {
+        best = std::max(best, makeKey(pairs[2 * slice], static_cast<uint32_t>(pairs[2 * slice + 1])));
+      }
+    }
+    tokens[row] = static_cast<int32_t>(keyId(best));
+  }
+}
+
+}  // namespace lm_head

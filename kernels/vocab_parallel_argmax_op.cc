@@ -1,0 +1,144 @@
+// LocalArgmaxCandidates, PickFromCandidates, and VocabParallelArgmax, which is both for shards that lie in one process.
+#include "vocab_parallel_argmax.h"
+
+#include <algorithm>
+
+#include "ops.h"
+
+namespace lm_head {
+namespace {
+
+constexpr int64_t kPairInts = 2 * kArgmaxSlices;
+
+// What both scanning ops are told about logits.
+struct LogitsAttributes {
+  explicit LogitsAttributes(const OpAttributes& attributes)
+      : vocabStart(attributes.integer("vocab_start")),
+        vocabSize(attributes.integer("vocab_size")),
+        columnMajor(attributes.boolean("column_major")) {
+    require(vocabSize >= 0, "attribute 'vocab_size' must be at least 0, but got " + std::to_string(vocabSize));
+    require(vocabStart >= 0 && vocabStart + vocabSize <= INT32_MAX,
+            "attribute 'vocab_start' must be at least 0 and keep ids below 2^31 - 1, but got " + std::to_string(vocabStart));
+  }
+
+  int64_t rows(const Tensor& logits) const { return logits.dim(columnMajor ? 1 : 0); }
+  int64_t columns(const Tensor& logits) const { return logits.dim(columnMajor ? 0 : 1); }
+
+  int64_t vocabStart;
+  int64_t vocabSize;
+  bool columnMajor;
+};
+
+template <Device kDevice>
+void scan([[maybe_unused]] const OpContext& context, const LogitsAttributes& attributes, const Tensor& logits, int64_t firstId,
+          int64_t vocabSize, int32_t* candidates) {
+  LocalArgmaxArgs args{};
+  args.type = LogitsType::kFloat32;
+  args.logits = logits.data<const void>();
+  args.rows = attributes.rows(logits);
+  args.vocabSize = vocabSize;
+  args.rowStride = attributes.columnMajor ? 1 : attributes.columns(logits);
+  args.columnStride = attributes.columnMajor ? args.rows : 1;
+  args.vocabStart = firstId;
+  args.candidates = candidates;
+  if constexpr (kDevice == Device::kGpu) {
+    localArgmaxGpu(context, args);
+  } else {
+    localArgmaxCpu(args);
+  }
+}
+
+template <Device kDevice>
+void pick([[maybe_unused]] const OpContext& context, const int32_t* candidates, int64_t ranks, int64_t rows, int32_t* tokens) {
+  if constexpr (kDevice == Device::kGpu) {
+    pickFromCandidatesGpu(context, candidates, ranks, rows, tokens);
+  } else {
+    pickFromCandidatesCpu(candidates, ranks, rows, tokens);
+  }
+}
+
+class LocalArgmaxCandidatesKernel {
+ public:
+  explicit LocalArgmaxCandidatesKernel(const OpAttributes& attributes) : attributes_(attributes) {}
+
+  template <Device kDevice>
+  void compute(const OpContext& context) const {
+    const Tensor logits = context.input(0);
+    require(logits.rank() == 2, "LocalArgmaxCandidates: input 'logits' must have rank 2, but got shape " + logits.shape());
+    require(attributes_.vocabSize <= attributes_.columns(logits), "LocalArgmaxCandidates: attribute 'vocab_size' must be at most the "
+            "number of columns of logits of shape " + logits.shape() + ", but got " + std::to_string(attributes_.vocabSize));
+    const int64_t rows = attributes_.rows(logits);
+    const Tensor candidates = context.output(0, TF_INT32, {rows, kPairInts});
+    if (rows == 0) return;
+    scan<kDevice>(context, attributes_, logits, attributes_.vocabStart, attributes_.vocabSize, candidates.data<int32_t>());
+  }
+
+ private:
+  LogitsAttributes attributes_;
+};
+
+class PickFromCandidatesKernel {
+ public:
+  explicit PickFromCandidatesKernel(const OpAttributes&) {}
+
+  template <Device kDevice>
+  void compute(const OpContext& context) const {
+    const Tensor candidates = context.input(0);
+    require(candidates.rank() == 3 && candidates.dim(0) > 0 && candidates.dim(2) == kPairInts,
+            "PickFromCandidates: input 'candidates' must have shape [ranks,rows,16], but got " + candidates.shape());
+    const int64_t rows = candidates.dim(1);
+    const Tensor tokens = context.output(0, TF_INT32, {rows});
+    if (rows == 0) return;
+    pick<kDevice>(context, candidates.data<const int32_t>(), candidates.dim(0), rows, tokens.data<int32_t>());
+  }
+};
+
+class VocabParallelArgmaxKernel {
+ public:
+  explicit VocabParallelArgmaxKernel(const OpAttributes& attributes) : attributes_(attributes), shards_(attributes.integer("N")) {}
+
+  template <Device kDevice>
+  void compute(const OpContext& context) const {
+    std::vector<Tensor> shards;
+    for (int64_t i = 0; i < shards_; ++i) {
+      shards.push_back(context.input(static_cast<int>(i)));
+      const Tensor& shard = shards.back();
+      require(shard.rank() == 2 && attributes_.rows(shard) == attributes_.rows(shards.front()),
+              "VocabParallelArgmax: every shard must have rank 2 and the rows of the first, of shape " + shards.front().shape() +
+                  ", but shard " + std::to_string(i) + " has shape " + shard.shape());
+    }
+    const int64_t rows = attributes_.rows(shards.front());
+    const Tensor tokens = context.output(0, TF_INT32, {rows});
+    if (rows == 0) return;
+    const Tensor candidates = context.temporary(shards_ * rows * kPairInts * static_cast<int64_t>(sizeof(int32_t)));
+    int64_t firstColumn = 0;
+    for (int64_t i = 0; i < shards_; ++i) {
+      const int64_t columns = attributes_.columns(shards[i]);
+      const int64_t real = std::clamp<int64_t>(attributes_.vocabSize - firstColumn, 0, columns);
+      scan<kDevice>(context, attributes_, shards[i], attributes_.vocabStart + firstColumn, real,
+           candidates.data<int32_t>() + i * rows * kPairInts);
+      firstColumn += columns;
+    }
+    pick<kDevice>(context, candidates.data<const int32_t>(), shards_, rows, tokens.data<int32_t>());
+  }
+
+ private:
+  LogitsAttributes attributes_;
+  int64_t shards_;
+};
+
+}  // namespace
+
+void registerVocabParallelArgmax() {
+  const std::vector<TypeConstraint> floats = {{"T", TF_FLOAT}};
+  defineOp("LocalArgmaxCandidates", {"logits: T"}, {"candidates: int32"},
+           {"T: {float}", "vocab_start: int = 0", "vocab_size: int", "column_major: bool = false"});
+  registerKernel<LocalArgmaxCandidatesKernel>("LocalArgmaxCandidates", floats);
+  defineOp("PickFromCandidates", {"candidates: int32"}, {"tokens: int32"}, {});
+  registerKernel<PickFromCandidatesKernel>("PickFromCandidates");
+  defineOp("VocabParallelArgmax", {"shards: N * T"}, {"tokens: int32"},
+           {"N: int >= 1", "T: {float}", "vocab_start: int = 0", "vocab_size: int", "column_major: bool = false"});
+  registerKernel<VocabParallelArgmaxKernel>("VocabParallelArgmax", floats);
+}
+
+}  // namespace lm_head

@@ -1,0 +1,89 @@
+/** Names, inputs and attributes of this package's kernels, as `tf.engine().runKernel` and the KernelConfigs see them. */
+import type { NamedTensorInfoMap, TensorInfo } from '@tensorflow/tfjs-core';
+
+export type DenseFormat = 'float32' | 'bfloat16' | 'float16';
+export type HeadFormat = DenseFormat | 'binary';
+
+/** Scores of `hidden` against every row of the head, and the best `k` of them; outputs [values, indices], both [rows, k]. */
+export const LmHeadTopK = 'LmHeadTopK';
+export interface LmHeadTopKInputs extends NamedTensorInfoMap {
+  /** [rows, hiddenSize] float32. */
+  hidden: TensorInfo;
+  /**
+   * float32: float32 [vocabSize, hiddenSize], or [hiddenSize, vocabSize] with `transposeWeight`.
+   * bfloat16, float16: int32 [vocabSize, 4 * ceil(hiddenSize / 8)], two elements a word, the lower column in the lower
+   * half, rows padded with zeros to 16 bytes.
+   * binary: int32 [vocabSize, hiddenSize / 32], bit b of word w is column 32w+b, set means +1.
+   */
+  weight: TensorInfo;
+  /** binary alone: fp16 pairs in int32, [vocabSize, ceil(groups / 2)]. */
+  scales?: TensorInfo;
+  /** float32 [vocabSize]. */
+  bias?: TensorInfo;
+}
+export interface LmHeadTopKAttrs {
+  format: HeadFormat;
+  k: number;
+  /** Columns that share a scale; 0 unless `format` is 'binary'. */
+  groupSize: number;
+  /** Only with format 'float32'. */
+  transposeWeight: boolean;
+  /** Added to every returned id. */
+  vocabStart: number;
+}
+
+/** Rounds a float32 matrix to 16 bits an element; output int32 [rows, words] (see `LmHeadTopKInputs.weight`). */
+export const PackHalf = 'PackHalf';
+export interface PackHalfInputs extends NamedTensorInfoMap {
+  /** float32 [rows, columns], or [columns, rows] with `transpose`. */
+  x: TensorInfo;
+}
+export interface PackHalfAttrs {
+  format: 'bfloat16' | 'float16';
+  transpose: boolean;
+  /** Rows are padded with zeros to a multiple of this many elements; even. */
+  multipleOf: number;
+}
+
+/** Sign and mean absolute value of each group; outputs [bits int32 [rows, columns / 32], scales float32 [rows, groups]]. */
+export const BinarizeHead = 'BinarizeHead';
+export interface BinarizeHeadInputs extends NamedTensorInfoMap {
+  /** float32 [rows, columns]. */
+  weight: TensorInfo;
+}
+export interface BinarizeHeadAttrs {
+  groupSize: number;
+}
+
+/** Best (order-preserving key, id) of 8 slices of a row; output int32 [rows, 16]. */
+export const LocalArgmaxCandidates = 'LocalArgmaxCandidates';
+export interface LocalArgmaxCandidatesInputs extends NamedTensorInfoMap {
+  /** float32 [rows, columns], or [columns, rows] with `columnMajor`. */
+  logits: TensorInfo;
+}
+export interface LocalArgmaxCandidatesAttrs {
+  vocabStart: number;
+  /** Columns from here on are padding and never win; at most the number of columns. */
+  vocabSize: number;
+  columnMajor: boolean;
+}
+
+/** Global id of each row's winner; output int32 [rows]. */
+export const PickFromCandidates = 'PickFromCandidates';
+export interface PickFromCandidatesInputs extends NamedTensorInfoMap {
+  /** int32 [ranks, rows, 16]. */
+  candidates: TensorInfo;
+}
+
+/**
+ * Argmax over the concatenation of all shards, which lie in this process; output int32 [rows].
+ * Inputs are named shard0, shard1, ...: float32 [rows, columns of the shard].
+ */
+export const VocabParallelArgmax = 'VocabParallelArgmax';
+export type VocabParallelArgmaxInputs = NamedTensorInfoMap;
+export interface VocabParallelArgmaxAttrs {
+  vocabStart: number;
+  /** True size of all shards together, counted from the first column of the first. */
+  vocabSize: number;
+  columnMajor: boolean;
+}

@@ -1,0 +1,124 @@
+// Kernel times: the launcher in a CUDA graph, L2 flushed before each replay, median of 20; a plain read of the same bytes.
+#include <algorithm>
+
+#include "lm_head_topk_case.cuh"
+
+namespace test {
+namespace {
+
+__global__ void readAll(const uint4* data, int64_t count, uint32_t* sink) {
+  uint32_t sum = 0;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+#pragma unroll 8
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+    const uint4 v = __ldcs(data + i);
+    sum += v.x ^ v.y ^ v.z ^ v.w;
+  }
+  if (sum == 0x12345678) *sink = sum;
+}
+
+__global__ void fillRandom(uint32_t* data, int64_t count, uint32_t andMask, uint32_t orMask) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+    uint64_t x = (i + 1) * 0x9e3779b97f4a7c15ull;
+    x = (x ^ (x >> 31)) * 0xbf58476d1ce4e5b9ull;
+    data[i] = (static_cast<uint32_t>(x >> 29) & andMask) | orMask;
+  }
+}
+
+template <class Launch>
+float medianMicroseconds(Launch launch) {
+  static DeviceArray<unsigned char> flush(64 << 20);
+  cudaStream_t stream;
+  must(cudaStreamCreate(&stream), "stream");
+  launch(stream);
+  must(cudaStreamSynchronize(stream), "warm up");
+  must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
+  launch(stream);
+  cudaGraph_t graph;
+  must(cudaStreamEndCapture(stream, &graph), "capture");
+  cudaGraphExec_t executable;
+  must(cudaGraphInstantiate(&executable, graph, 0), "instantiate");
+  cudaEvent_t begin, end;
+  must(cudaEventCreate(&begin), "event");
+  must(cudaEventCreate(&end), "event");
+  std::vector<float> times;
+  for (int i = 0; i < 23; ++i) {
+    must(cudaMemsetAsync(flush.data(), i, flush.size(), stream), "flush");
+    must(cudaEventRecord(begin, stream), "event");
+    must(cudaGraphLaunch(executable, stream), "replay");
+    must(cudaEventRecord(end, stream), "event");
+    must(cudaStreamSynchronize(stream), "replay");
+    float ms = 0;
+    must(cudaEventElapsedTime(&ms, begin, end), "event");
+    if (i >= 3) times.push_back(ms * 1000);
+  }
+  must(cudaGraphExecDestroy(executable), "destroy");
+  must(cudaGraphDestroy(graph), "destroy");
+  must(cudaEventDestroy(begin), "destroy");
+  must(cudaEventDestroy(end), "destroy");
+  must(cudaStreamDestroy(stream), "destroy");
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
+void benchFormat(HeadFormat format, int64_t vocab, int64_t hidden) {
+  const bool binary = format == HeadFormat::kBinary;
+  const int64_t bytes = vocab * hidden * (format == HeadFormat::kFloat32 ? 4 : 2) / (binary ? 16 : 1);
+  const int64_t scaleBytes = binary ? vocab * (hidden / 128) * 2 : 0;
+  DeviceArray<uint32_t> weight(bytes / 4), scales(scaleBytes / 4 + 4);
+  // Random bits, with exponents that keep the numbers in about 2^-7 .. 1.
+  if (format == HeadFormat::kFloat32) fillRandom<<<1024, 256>>>(weight.data(), bytes / 4, 0xbdffffffu, 0x3c000000u);
+  if (format == HeadFormat::kBfloat16) fillRandom<<<1024, 256>>>(weight.data(), bytes / 4, 0xbdffbdffu, 0x3c003c00u);
+  if (format == HeadFormat::kFloat16) fillRandom<<<1024, 256>>>(weight.data(), bytes / 4, 0xafffafffu, 0x20002000u);
+  if (binary) fillRandom<<<1024, 256>>>(weight.data(), bytes / 4, 0xffffffffu, 0);
+  fillRandom<<<1024, 256>>>(scales.data(), scales.size(), 0x0fff0fffu, 0x20002000u);
+  DeviceArray<uint32_t> sink(1);
+  const float floor = medianMicroseconds(
+      [&](cudaStream_t stream) { readAll<<<132 * 8, 512, 0, stream>>>(reinterpret_cast<uint4*>(weight.data()), bytes / 16, sink.data()); });
+  Random random(1);
+  std::vector<float> values(64 * hidden);
+  for (float& value : values) value = random.uniform();
+  DeviceArray<float> hiddenArray(values);
+  for (const int64_t k : {1, 50, 512, 2048}) {
+    for (const int64_t rows : {1, 8, 64}) {
+      if (k != 50 && rows == 64) continue;
+      DeviceArray<float> outValues(rows * k);
+      DeviceArray<int32_t> outIndices(rows * k);
+      LmHeadTopKArgs args{};
+      args.format = format;
+      args.rows = rows;
+      args.hiddenSize = hidden;
+      args.vocabSize = vocab;
+      args.k = k;
+      args.hidden = hiddenArray.data();
+      args.weight = weight.data();
+      args.weightRowStride = binary ? hidden / 32 : hidden;
+      args.weightColumnStride = 1;
+      args.scales = reinterpret_cast<uint16_t*>(scales.data());
+      args.scaleRowStride = hidden / 128;
+      args.groupSize = 128;
+      args.values = outValues.data();
+      args.indices = outIndices.data();
+      size_t scratchBytes = 0;
+      must(lm_head::lmHeadTopKScratchBytes(args, &scratchBytes), "scratch");
+      DeviceArray<unsigned char> scratch(scratchBytes);
+      const float us = medianMicroseconds([&](cudaStream_t stream) { must(lm_head::launchLmHeadTopK(args, scratch.data(), stream), "launch"); });
+      static const char* formats[] = {"float32", "bfloat16", "float16", "binary"};
+      std::printf("%-8s V %lld H %lld k %4lld rows %2lld: %8.1f us, floor %7.1f, ratio %.2f, scratch %.2f MiB\n", formats[static_cast<int>(format)],
+                  static_cast<long long>(vocab), static_cast<long long>(hidden), static_cast<long long>(k), static_cast<long long>(rows), us, floor,
+                  us / floor, scratchBytes / 1048576.0);
+    }
+  }
+}
+
+}  // namespace
+
+void benchmark() {
+  for (const HeadFormat format : {HeadFormat::kBfloat16, HeadFormat::kFloat16, HeadFormat::kFloat32, HeadFormat::kBinary}) {
+    benchFormat(format, 248320, 5120);
+    benchFormat(format, 50257, 768);
+  }
+}
+
+}  // namespace test

@@ -1,0 +1,240 @@
+// The LM head launcher against plain loops: float64 with a bound for dense heads, bit for bit for binary ones.
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "../../cuda/common/order.h"
+#include "lm_head_topk_case.cuh"
+
+namespace test {
+namespace {
+
+struct Score {
+  double value;
+  double bound;  // largest error that is allowed
+};
+
+// The definition of a binary score, step for step.
+float binaryScore(const LmHeadCase& c, int64_t row, int64_t id) {
+  const Shape& s = c.shape;
+  const float* h = c.hidden.data() + row * s.hidden;
+  float largest = 0.0f;
+  bool finite = true;
+  for (int64_t i = 0; i < s.hidden; ++i) {
+    finite &= std::isfinite(h[i]);
+    largest = std::max(largest, std::fabs(h[i]));
+  }
+  const float scale = finite ? largest / 127.0f : NAN;
+  float sums[4] = {};
+  for (int64_t group = 0; group < s.hidden / s.groupSize; ++group) {
+    int dot = 0;
+    for (int64_t i = group * s.groupSize; scale > 0.0f && i < (group + 1) * s.groupSize; ++i) {
+      const int q = static_cast<int>(std::min(std::max(std::nearbyint(h[i] / scale), -127.0f), 127.0f));
+      dot += (c.words[id * (s.hidden / 32) + i / 32] >> (i % 32)) & 1 ? q : -q;
+    }
+    volatile float product = static_cast<float>(dot) * halfValue(c.halves[id * c.scaleStride() + group], HeadFormat::kFloat16);
+    sums[group % 4] = sums[group % 4] + product;
+  }
+  volatile float score = ((sums[0] + sums[1]) + (sums[2] + sums[3])) * scale;
+  return c.bias.empty() ? score : score + c.bias[id];
+}
+
+Score denseScore(const LmHeadCase& c, int64_t row, int64_t id) {
+  double sum = 0.0, magnitude = 0.0;
+  for (int64_t column = 0; column < c.shape.hidden; ++column) {
+    const double product = static_cast<double>(c.hidden[row * c.shape.hidden + column]) * c.weightAt(id, column);
+    sum += product;
+    magnitude += std::fabs(product);
+  }
+  const double bias = c.bias.empty() ? 0.0 : c.bias[id];
+  return {sum + bias, 3e-5 * magnitude + 1.2e-7 * std::fabs(sum + bias) + 1e-44};
+}
+
+std::string at(int64_t row, int64_t i) { return " at row " + std::to_string(row) + ", position " + std::to_string(i); }
+
+void checkExact(const LmHeadCase& c, int64_t row, const std::vector<float>& scores) {
+  std::vector<int32_t> ids(c.shape.vocab);
+  std::iota(ids.begin(), ids.end(), 0);
+  std::stable_sort(ids.begin(), ids.end(), [&](int a, int b) { return lm_head::orderKey(scores[a]) > lm_head::orderKey(scores[b]); });
+  for (int64_t i = 0; i < c.shape.k; ++i) {
+    const int32_t got = c.indices[row * c.shape.k + i];
+    const float value = c.values[row * c.shape.k + i];
+    expect(got == ids[i], "id " + std::to_string(got) + ", expected " + std::to_string(ids[i]) + at(row, i));
+    expect(lm_head::orderKey(value) == lm_head::orderKey(scores[ids[i]]),
+           "value " + std::to_string(value) + ", expected " + std::to_string(scores[ids[i]]) + at(row, i));
+  }
+}
+
+void checkDense(const LmHeadCase& c, int64_t row) {
+  std::vector<Score> scores;
+  for (int64_t id = 0; id < c.shape.vocab; ++id) scores.push_back(denseScore(c, row, id));
+  if (c.shape.integers) {
+    std::vector<float> exact;
+    for (const Score& score : scores) exact.push_back(static_cast<float>(score.value));
+    checkExact(c, row, exact);
+    return;
+  }
+  std::vector<bool> returned(c.shape.vocab, false);
+  for (int64_t i = 0; i < c.shape.k; ++i) {
+    const int32_t id = c.indices[row * c.shape.k + i];
+    const float value = c.values[row * c.shape.k + i];
+    const bool fresh = id >= 0 && id < c.shape.vocab && !returned[id];
+    expect(fresh, "id " + std::to_string(id) + " is out of range or came before" + at(row, i));
+    if (!fresh) return;
+    returned[id] = true;
+    expect(std::fabs(value - scores[id].value) <= scores[id].bound,
+           "value " + std::to_string(value) + ", expected " + std::to_string(scores[id].value) + at(row, i));
+    if (i > 0) {
+      const int64_t before = row * c.shape.k + i - 1;
+      expect(lm_head::makeKey(c.values[before], c.indices[before]) > lm_head::makeKey(value, id), "not sorted" + at(row, i));
+    }
+  }
+  const float last = c.values[row * c.shape.k + c.shape.k - 1];
+  for (int64_t id = 0; id < c.shape.vocab; ++id) {
+    expect(returned[id] || scores[id].value - scores[id].bound <= last, "id " + std::to_string(id) + " was missed in row " + std::to_string(row));
+  }
+}
+
+void checkRow(const LmHeadCase& c, int64_t row) {
+  if (c.shape.format != HeadFormat::kBinary) return checkDense(c, row);
+  std::vector<float> scores;
+  for (int64_t id = 0; id < c.shape.vocab; ++id) scores.push_back(binaryScore(c, row, id));
+  checkExact(c, row, scores);
+}
+
+// `checkedRows`: the plain loops are slow, so of many rows only some are checked, the first and last among them.
+void runCase(const Shape& shape, int64_t checkedRows = 3) {
+  current = shape.name();
+  LmHeadCase c(shape);
+  c.upload();
+  c.run();
+  const int64_t step = std::max<int64_t>(1, (shape.rows - 1) / std::max<int64_t>(1, checkedRows - 1));
+  for (int64_t row = 0; row < shape.rows; row += step) checkRow(c, row);
+}
+
+// A row is the same bits alone and in any company.
+void batchInvariance(HeadFormat format) {
+  const Shape one{format, 1, 3000, 1024, 20};
+  current = "batch invariance, " + one.name();
+  LmHeadCase alone(one);
+  alone.upload();
+  alone.run();
+  for (const int64_t rows : {2, 8, 33, 64, 129}) {
+    Shape many = one;
+    many.rows = rows;
+    LmHeadCase batch(many, 1);
+    batch.halves = alone.halves;
+    batch.words = alone.words;
+    batch.weight = alone.weight;
+    for (const int64_t position : {int64_t{0}, rows / 2, rows - 1}) {
+      std::copy(alone.hidden.begin(), alone.hidden.end(), batch.hidden.begin() + position * one.hidden);
+    }
+    batch.upload();
+    batch.run();
+    for (const int64_t position : {int64_t{0}, rows / 2, rows - 1}) {
+      expect(std::memcmp(&batch.values[position * one.k], alone.values.data(), one.k * 4) == 0, "values differ in a batch of " + std::to_string(rows));
+      expect(std::memcmp(&batch.indices[position * one.k], alone.indices.data(), one.k * 4) == 0, "ids differ in a batch of " + std::to_string(rows));
+    }
+  }
+}
+
+// A row with one infinity: every score is an infinity of the weight's sign, or NaN where the weight is 0.
+void checkInfinity(const LmHeadCase& c, int64_t row, int64_t column) {
+  std::vector<float> scores;
+  for (int64_t id = 0; id < c.shape.vocab; ++id) scores.push_back(INFINITY * c.weightAt(id, column));
+  checkExact(c, row, scores);
+}
+
+// Rows that hold NaN, infinities or too wide a range stand beside plain ones.
+void unusualRows(HeadFormat format) {
+  Shape shape{format, 9, 700, 256, 12};
+  current = "unusual rows, " + shape.name();
+  LmHeadCase c(shape);
+  float* h = c.hidden.data();
+  h[1 * 256 + 7] = NAN;
+  h[3 * 256 + 100] = INFINITY;
+  for (int i = 0; i < 256; ++i) h[5 * 256 + i] = 0.0f;
+  for (int i = 0; i < 256; ++i) h[6 * 256 + i] *= i % 2 ? 1e-30f : 1e-41f;
+  for (int i = 0; i < 256; ++i) h[7 * 256 + i] *= i == 3 ? 1e30f : 1e-8f;
+  c.upload();
+  c.run();
+  for (int64_t i = 0; i < shape.k; ++i) {
+    expect(std::isnan(c.values[shape.k + i]) && c.indices[shape.k + i] == i, "NaN row" + at(1, i));
+  }
+  for (const int64_t row : {0, 2, 4, 5, 7, 8}) checkRow(c, row);
+  if (format == HeadFormat::kBinary) {
+    for (const int64_t row : {3, 6}) checkRow(c, row);
+  } else {
+    checkInfinity(c, 3, 100);
+    checkRow(c, 6);
+  }
+}
+
+// One call is captured and replayed with another hidden in the same place.
+void graphReplay(HeadFormat format) {
+  const Shape shape{format, 8, 4000, 512, 50, true};
+  current = "graph replay, " + shape.name();
+  LmHeadCase c(shape);
+  c.upload();
+  c.run();  // loads the kernels
+  cudaStream_t stream;
+  must(cudaStreamCreate(&stream), "stream");
+  must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "begin capture");
+  c.launch(stream);
+  cudaGraph_t graph;
+  must(cudaStreamEndCapture(stream, &graph), "end capture");
+  cudaGraphExec_t executable;
+  must(cudaGraphInstantiate(&executable, graph, 0), "instantiate");
+  for (int replay = 0; replay < 50; ++replay) {
+    LmHeadCase fresh(shape, 100 + replay);
+    c.setHidden(fresh.hidden);
+    must(cudaGraphLaunch(executable, stream), "replay");
+    must(cudaStreamSynchronize(stream), "replay");
+    c.fetch();
+    if (replay % 10 == 0) checkRow(c, replay % 8);
+    const std::vector<float> values = c.values;
+    const std::vector<int32_t> indices = c.indices;
+    c.run();
+    expect(std::memcmp(values.data(), c.values.data(), values.size() * 4) == 0 && indices == c.indices, "replay " + std::to_string(replay) + " differs from a plain launch");
+  }
+  must(cudaGraphExecDestroy(executable), "destroy");
+  must(cudaGraphDestroy(graph), "destroy");
+  must(cudaStreamDestroy(stream), "destroy");
+}
+
+}  // namespace
+
+void lmHeadTopK(bool quick) {
+  const HeadFormat formats[] = {HeadFormat::kFloat32, HeadFormat::kBfloat16, HeadFormat::kFloat16, HeadFormat::kBinary};
+  for (const HeadFormat format : formats) {
+    const bool binary = format == HeadFormat::kBinary;
+    const bool single = format == HeadFormat::kFloat32;
+    for (const bool integers : {false, true}) {
+      for (const int64_t rows : {1, 2, 5, 8, 9, 17, 33}) {
+        runCase({format, rows, 1500, 512, 50, rows % 2 == 0, false, 128, integers});
+        if (single) runCase({format, rows, 1500, 512, 50, rows % 2 == 0, true, 128, integers});
+      }
+      for (const int64_t k : {1, 2, 31, 32, 33, 100, 257, 1000, 2048, 2049, 5000}) runCase({format, 2, 5000, 256, k, false, false, 64, integers});
+      for (const int64_t vocab : {1, 2, 7, 127, 128, 129, 1023, 1025}) runCase({format, 3, vocab, 64, std::min<int64_t>(vocab, 9), true, false, 32, integers});
+      if (!binary) {
+        for (const int64_t hidden : {1, 7, 8, 65, 129, 1000}) runCase({format, 3, 600, hidden, 10, false, false, 0, integers});
+        if (single) {
+          for (const int64_t hidden : {1, 7, 65, 1000}) runCase({format, 3, 601, hidden, 10, false, true, 0, integers});
+        }
+      } else {
+        for (const int64_t group : {32, 64, 96, 128, 192, 384, 768}) runCase({format, 9, 500, 768, 20, true, false, group, integers});
+        runCase({format, 2, 300, 160, 20, true, false, 160, integers});
+      }
+    }
+    unusualRows(format);
+    batchInvariance(format);
+    graphReplay(format);
+    if (quick) continue;
+    runCase({format, 2, 32001, 2048, 50, true}, 2);
+    runCase({format, 64, 32001, 1024, 2048, false}, 2);
+    runCase({format, 1, 128256, 1024, 50, false}, 1);
+    runCase({format, 2, 50257, 16384, 5, false}, 1);
+  }
+}
+
+}  // namespace test

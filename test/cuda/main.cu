@@ -1,0 +1,27 @@
+// The launchers alone, without TensorFlow and Node.js.
+// usage: cuda_test [--quick | --bench]   (--quick: small shapes, for compute-sanitizer)
+#include <cstring>
+
+#include "harness.cuh"
+
+int main(int argc, char** argv) {
+  const bool quick = argc > 1 && std::strcmp(argv[1], "--quick") == 0;
+  const bool bench = argc > 1 && std::strcmp(argv[1], "--bench") == 0;
+  if (argc > 1 && !quick && !bench) {
+    std::printf("usage: %s [--quick | --bench]\n", argv[0]);
+    return 2;
+  }
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+    std::printf("cuda_test needs an NVIDIA GPU and its driver; none was found\n");
+    return 1;
+  }
+  if (bench) {
+    test::benchmark();
+    return test::failures != 0;
+  }
+  test::lmHeadTopK(quick);
+  test::vocabParallelArgmax();
+  std::printf("%d checks, %d failed\n", test::checks, test::failures);
+  return test::failures != 0;
+}

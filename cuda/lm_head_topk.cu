@@ -2,62 +2,15 @@
 
 #include <algorithm>
 
-#include "common/cuda_check.h"
 #include "lm_head_topk_binary.cuh"
 #include "lm_head_topk_half.cuh"
+#include "lm_head_topk_hopper.h"
 #include "lm_head_topk_merge.cuh"
+#include "lm_head_topk_plan.cuh"
 #include "lm_head_topk_plain.cuh"
 
 namespace lm_head {
 namespace {
-
-struct Device {
-  int multiprocessors;
-  size_t sharedBytes;  // that a block can have
-
-  static cudaError_t current(Device* device) {
-    int index = 0, shared = 0;
-    RETURN_IF_ERROR(cudaGetDevice(&index));
-    RETURN_IF_ERROR(cudaDeviceGetAttribute(&device->multiprocessors, cudaDevAttrMultiProcessorCount, index));
-    RETURN_IF_ERROR(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, index));
-    device->sharedBytes = shared - 1024;  // static shared memory and what the system keeps
-    return cudaSuccess;
-  }
-};
-
-// Lists in shared memory are fastest, but must leave room for copies in flight.
-size_t mostSharedListBytes(const Device& device) { return device.sharedBytes / 6; }
-
-// What a scan block's scorer can have of the shared memory.
-size_t scorerBudget(const Device& device, int threads) {
-  return device.sharedBytes - mostSharedListBytes(device) - threads / 32 * sizeof(SelectScratch) - 1024;
-}
-
-// Room for k keys and for so many more that lists are seldom cut back.
-int listCapacity(int k) { return k + std::max(2 * kTileVocab, k / 2); }
-
-// The shape of one sweep.
-struct Plan {
-  ScanParams scan;
-  int rowGroups;
-  int blocks;  // a row group; each keeps one list a row
-
-  Plan(const LmHeadTopKArgs& args, int rowsPerBlock, const Device& device) : scan{} {
-    scan.args = args;
-    scan.k = static_cast<int>(std::min<int64_t>(args.k, kMaxKPerSweep));
-    scan.rowsPerBlock = rowsPerBlock;
-    scan.listCapacity = listCapacity(scan.k);
-    scan.listsInShared = static_cast<size_t>(rowsPerBlock) * scan.listCapacity * sizeof(Key) <= mostSharedListBytes(device);
-    scan.partialStride = scan.listsInShared ? scan.k : scan.listCapacity;
-    rowGroups = static_cast<int>((args.rows + rowsPerBlock - 1) / rowsPerBlock);
-    const int64_t tiles = (args.vocabSize + kTileVocab - 1) / kTileVocab;
-    // All lists of a row together stay below half the size of its logits.
-    const int64_t mostLists = std::max<int64_t>(1, args.vocabSize / (4 * scan.partialStride));
-    blocks = static_cast<int>(std::min({std::max<int64_t>(1, device.multiprocessors / rowGroups), tiles, mostLists}));
-    const int64_t idsPerBlock = (tiles + blocks - 1) / blocks * kTileVocab;
-    scan.listCapacity = static_cast<int>(std::min<int64_t>(scan.listCapacity, idsPerBlock));
-  }
-};
 
 size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
@@ -88,7 +41,7 @@ struct Buffers {
   Key* bounds;
 };
 
-int64_t partsStride(const LmHeadTopKArgs& args) { return (args.hiddenSize + kChunk - 1) / kChunk * kChunk; }
+int64_t partsStride(const LmHeadTopKArgs& args) { return (args.hiddenSize + kPartsMultiple - 1) / kPartsMultiple * kPartsMultiple; }
 
 bool isHalf(HeadFormat format) { return format == HeadFormat::kBfloat16 || format == HeadFormat::kFloat16; }
 
@@ -114,15 +67,6 @@ Buffers takeBuffers(Scratch& scratch, const LmHeadTopKArgs& args, std::initializ
   return buffers;
 }
 
-template <class Scorer>
-cudaError_t launchScan(const Plan& plan, const typename Scorer::Params& params, size_t scorerBytes, cudaStream_t stream) {
-  const size_t bytes = scorerBytes + listBytes(plan.scan, Scorer::kThreads / 32);
-  const auto kernel = scanKernel<Scorer, Scorer::kThreads>;
-  RETURN_IF_ERROR(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
-  kernel<<<dim3(plan.blocks, plan.rowGroups), Scorer::kThreads, bytes, stream>>>(plan.scan, params);
-  return cudaGetLastError();
-}
-
 cudaError_t launchMerge(const Plan& plan, int64_t kBefore, Key* bounds, cudaStream_t stream) {
   const LmHeadTopKArgs& args = plan.scan.args;
   MergeParams params{};
@@ -141,15 +85,6 @@ cudaError_t launchMerge(const Plan& plan, int64_t kBefore, Key* bounds, cudaStre
   constexpr int kThreads = 1024;
   mergeKernel<kThreads><<<static_cast<unsigned>(args.rows), kThreads, sortSize * sizeof(Key), stream>>>(params, sortSize);
   return cudaGetLastError();
-}
-
-// The fewest rows of 1, 2, 4, ... `most` that serve all rows in one block, or as many as fit in its shared memory.
-template <class BytesOf>
-int chooseRows(int64_t rows, int least, int most, size_t available, BytesOf bytesOf) {
-  int chosen = least;
-  while (chosen < most && chosen < rows) chosen *= 2;
-  while (chosen > least && bytesOf(chosen) > available) chosen /= 2;
-  return chosen;
 }
 
 // --- float32, and rows of 16-bit heads that need plain arithmetic ---
@@ -214,10 +149,24 @@ template <class Half, int kColumnTiles>
 cudaError_t launchHalf(const Plan& plan, const HalfScorerParams& params, const Device& device, cudaStream_t stream) {
   using Deep = HalfScorer<Half, kColumnTiles, kManyStages>;
   using Shallow = HalfScorer<Half, kColumnTiles, kFewStages>;
-  if (Deep::kSharedBytes + listBytes(plan.scan, Deep::kThreads / 32) <= device.sharedBytes) {
+  if (Deep::kSharedBytes + listBytes(plan.scan, Deep::kWorkers / 32) <= device.sharedBytes) {
     return launchScan<Deep>(plan, params, Deep::kSharedBytes, stream);
   }
   return launchScan<Shallow>(plan, params, Shallow::kSharedBytes, stream);
+}
+
+template <class Half>
+cudaError_t launchPortable(const Plan& plan, const HalfScorerParams& params, const Device& device, cudaStream_t stream) {
+  switch (plan.scan.rowsPerBlock) {
+    case 4:
+      return launchHalf<Half, 1>(plan, params, device, stream);
+    case 8:
+      return launchHalf<Half, 2>(plan, params, device, stream);
+    case 16:
+      return launchHalf<Half, 4>(plan, params, device, stream);
+    default:
+      return launchHalf<Half, 8>(plan, params, device, stream);
+  }
 }
 
 template <class Half>
@@ -230,20 +179,13 @@ cudaError_t launchSplit(const Plan& plan, const Buffers& buffers, cudaStream_t s
 }
 
 template <class Half>
-cudaError_t launchHalf(const Plan& plan, const Plan& plainPlan, const Buffers& buffers, const Device& device, cudaStream_t stream) {
+cudaError_t launchHalf(const Plan& plan, const Plan& plainPlan, const Buffers& buffers, bool hopper, const Device& device,
+                       cudaStream_t stream) {
   const HalfScorerParams params{buffers.parts, partsStride(plan.scan.args), buffers.splitRows};
-  switch (plan.scan.rowsPerBlock) {
-    case 4:
-      RETURN_IF_ERROR((launchHalf<Half, 1>(plan, params, device, stream)));
-      break;
-    case 8:
-      RETURN_IF_ERROR((launchHalf<Half, 2>(plan, params, device, stream)));
-      break;
-    case 16:
-      RETURN_IF_ERROR((launchHalf<Half, 4>(plan, params, device, stream)));
-      break;
-    default:
-      RETURN_IF_ERROR((launchHalf<Half, 8>(plan, params, device, stream)));
+  if (hopper) {
+    RETURN_IF_ERROR(launchHopper(plan, params, stream));
+  } else {
+    RETURN_IF_ERROR(launchPortable<Half>(plan, params, device, stream));
   }
   // Rows that were not split; its blocks end at once when there is none.
   const PlainScorerParams plainParams{buffers.splitRows};
@@ -292,25 +234,33 @@ struct Plans {
   Plan main;
   Plan plain;  // 16-bit heads: the rows that need plain arithmetic; writes the same lists as `main`
 
-  Plans(const LmHeadTopKArgs& args, const Device& device) : main(mainPlan(args, device)), plain(main) {
+  bool hopper;
+
+  Plans(const LmHeadTopKArgs& args, Path path, const Device& device)
+      : main(mainPlan(args, path, device)), plain(main), hopper(usesHopper(args, path, device)) {
     if (!isHalf(args.format)) return;
     plain.scan.rowsPerBlock = plainRows(args, 4, device) == 4 ? 4 : 1;
     plain.rowGroups = static_cast<int>((args.rows + plain.scan.rowsPerBlock - 1) / plain.scan.rowsPerBlock);
   }
 
  private:
-  static Plan mainPlan(const LmHeadTopKArgs& args, const Device& device) {
-    if (isHalf(args.format)) return Plan(args, halfRows(args, device), device);
-    if (args.format == HeadFormat::kBinary) return Plan(args, binaryRows(args, device), device);
-    return Plan(args, plainRows(args, 8, device), device);
+  static bool usesHopper(const LmHeadTopKArgs& args, Path path, const Device& device) {
+    return isHalf(args.format) && path == Path::kBest && device.computeCapability == 90;
+  }
+
+  static Plan mainPlan(const LmHeadTopKArgs& args, Path path, const Device& device) {
+    if (usesHopper(args, path, device)) return Plan(args, hopperRows(args), hopperTileVocab(args), device);
+    if (isHalf(args.format)) return Plan(args, halfRows(args, device), HalfScorer<__half, 1, kFewStages>::kTileVocab, device);
+    if (args.format == HeadFormat::kBinary) return Plan(args, binaryRows(args, device), BinaryScorer<1>::kTileVocab, device);
+    return Plan(args, plainRows(args, 8, device), PlainSize::kTileVocab, device);
   }
 };
 
 // Rows that one launch serves: gridDim.y, the row groups, ends at 65,535, for the least number of rows a group.
 constexpr int64_t kMaxRowsPerLaunch = 32768;
 
-cudaError_t launchRows(const LmHeadTopKArgs& args, const Device& device, void* scratchMemory, cudaStream_t stream) {
-  Plans plans(args, device);
+cudaError_t launchRows(const LmHeadTopKArgs& args, Path path, const Device& device, void* scratchMemory, cudaStream_t stream) {
+  Plans plans(args, path, device);
   Scratch scratch(scratchMemory);
   const Buffers buffers = takeBuffers(scratch, args, {plans.main, plans.plain});
   if (args.format == HeadFormat::kBfloat16) RETURN_IF_ERROR(launchSplit<__nv_bfloat16>(plans.main, buffers, stream));
@@ -328,10 +278,10 @@ cudaError_t launchRows(const LmHeadTopKArgs& args, const Device& device, void* s
         RETURN_IF_ERROR(launchFloat(plans.main, stream));
         break;
       case HeadFormat::kBfloat16:
-        RETURN_IF_ERROR(launchHalf<__nv_bfloat16>(plans.main, plans.plain, buffers, device, stream));
+        RETURN_IF_ERROR(launchHalf<__nv_bfloat16>(plans.main, plans.plain, buffers, plans.hopper, device, stream));
         break;
       case HeadFormat::kFloat16:
-        RETURN_IF_ERROR(launchHalf<__half>(plans.main, plans.plain, buffers, device, stream));
+        RETURN_IF_ERROR(launchHalf<__half>(plans.main, plans.plain, buffers, plans.hopper, device, stream));
         break;
       case HeadFormat::kBinary:
         RETURN_IF_ERROR(launchBinary(plans.main, buffers, stream));
@@ -353,22 +303,22 @@ LmHeadTopKArgs sliceRows(const LmHeadTopKArgs& args, int64_t begin) {
 
 }  // namespace
 
-cudaError_t lmHeadTopKScratchBytes(const LmHeadTopKArgs& args, size_t* bytes) {
+cudaError_t lmHeadTopKScratchBytes(const LmHeadTopKArgs& args, size_t* bytes, Path path) {
   Device device;
   RETURN_IF_ERROR(Device::current(&device));
   const LmHeadTopKArgs slice = sliceRows(args, 0);
-  const Plans plans(slice, device);
+  const Plans plans(slice, path, device);
   Scratch counter(nullptr);
   takeBuffers(counter, slice, {plans.main, plans.plain});
   *bytes = counter.used();
   return cudaSuccess;
 }
 
-cudaError_t launchLmHeadTopK(const LmHeadTopKArgs& args, void* scratch, cudaStream_t stream) {
+cudaError_t launchLmHeadTopK(const LmHeadTopKArgs& args, void* scratch, cudaStream_t stream, Path path) {
   Device device;
   RETURN_IF_ERROR(Device::current(&device));
   for (int64_t begin = 0; begin < args.rows; begin += kMaxRowsPerLaunch) {
-    RETURN_IF_ERROR(launchRows(sliceRows(args, begin), device, scratch, stream));
+    RETURN_IF_ERROR(launchRows(sliceRows(args, begin), path, device, scratch, stream));
   }
   return cudaSuccess;
 }

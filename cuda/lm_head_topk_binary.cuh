@@ -69,7 +69,7 @@ template <int kRows>
 class BinaryScorer {
  public:
   using Params = BinaryScorerParams;
-  static constexpr int kThreads = 256;
+  static constexpr int kThreads = 256, kWorkers = kThreads, kTileVocab = 128;
 
   // Planes, group sums and scale of each row.
   static __host__ __device__ size_t sharedBytes(int64_t hiddenSize, int64_t groupSize) {
@@ -98,9 +98,11 @@ class BinaryScorer {
   }
 
   __device__ bool hasWork() const { return true; }
+  __device__ void assist() {}
+  __device__ void startWork() {}
   __device__ bool serves(int) const { return true; }
 
-  __device__ void scoreTile(int64_t tile, TopKLists& lists) {
+  __device__ void scoreTile(int64_t tile, TopKLists<kWorkers>& lists) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int64_t id = tile * kTileVocab + threadIdx.x / 32 * 16 + g;
     // The last id is read again in place of those behind it; they are never offered.

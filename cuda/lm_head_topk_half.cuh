@@ -7,89 +7,12 @@
 
 #include "common/async_copy.cuh"
 #include "lm_head_topk_scan.cuh"
+#include "lm_head_topk_split.cuh"
 
 namespace lm_head {
 
 // Columns between two roundings to a plain fp32 sum: tensor cores truncate, and short chains keep that below the bound.
 constexpr int kChunk = 128;
-
-// How a hidden row was split: h = (high + low * 2^-lowShift) * 2^exponent, up to less than 2^-17 |h|.
-struct SplitRow {
-  int exponent;
-  // Not split, because no pair of parts holds every element (NaN, infinities, or too wide a range of magnitudes): the
-  // plain scorer serves this row.
-  int plain;
-};
-
-template <class Half>
-struct SplitTraits;
-
-template <>
-struct SplitTraits<__nv_bfloat16> {
-  static constexpr int kLowShift = 0;
-  // bfloat16 has the exponents of float32, so nothing is scaled, but the low part needs 16 binades below.
-  static __device__ bool splittable(float smallest, float largest) { return smallest >= 0x1p-100f && largest <= 0x1.fcp127f; }
-  static __device__ int exponent(float) { return 0; }
-  static __device__ __nv_bfloat16 round(float x) { return __float2bfloat16_rn(x); }
-  static __device__ float widen(__nv_bfloat16 x) { return __bfloat162float(x); }
-};
-
-template <>
-struct SplitTraits<__half> {
-  // The largest element gets exponent 14, so its remainder is at most 2^3; 2^12 times that still fits.
-  static constexpr int kLowShift = 12;
-  static __device__ bool splittable(float smallest, float largest) { return smallest >= largest * 0x1p-32f && largest <= 0x1.fffffep127f; }
-  static __device__ int exponent(float largest) { return largest == 0.0f ? 0 : ilogbf(largest) - 14; }
-  static __device__ __half round(float x) { return __float2half_rn(x); }
-  static __device__ float widen(__half x) { return __half2float(x); }
-};
-
-// Splits hidden rows into parts [2 * gridDim.x, partsStride]: column 2r holds the high parts of row r, 2r+1 the low ones.
-// A block a row; rows behind the last one and columns behind hiddenSize become zeros.
-template <class Half>
-__global__ void splitHiddenKernel(const float* hidden, int64_t rows, int64_t hiddenSize, int64_t partsStride, Half* parts,
-                                  SplitRow* splitRows) {
-  using Traits = SplitTraits<Half>;
-  const int64_t row = blockIdx.x;
-  Half* high = parts + 2 * row * partsStride;
-  Half* low = high + partsStride;
-  const float* source = hidden + row * hiddenSize;
-
-  float largest = 0.0f, smallest = INFINITY;
-  int finite = 1;
-  if (row < rows) {
-    for (int64_t i = threadIdx.x; i < hiddenSize; i += blockDim.x) {
-      const float magnitude = fabsf(source[i]);
-      finite &= magnitude <= 0x1.fffffep127f;
-      largest = fmaxf(largest, magnitude);
-      if (magnitude != 0.0f) smallest = fminf(smallest, magnitude);
-    }
-  }
-  __shared__ float warpLargest[32], warpSmallest[32];
-  for (int offset = 16; offset > 0; offset /= 2) {
-    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, offset));
-    smallest = fminf(smallest, __shfl_xor_sync(0xffffffffu, smallest, offset));
-  }
-  if (threadIdx.x % 32 == 0) {
-    warpLargest[threadIdx.x / 32] = largest;
-    warpSmallest[threadIdx.x / 32] = smallest;
-  }
-  finite = __syncthreads_and(finite);
-  for (int warp = 0; warp < blockDim.x / 32; ++warp) {
-    largest = fmaxf(largest, warpLargest[warp]);
-    smallest = fminf(smallest, warpSmallest[warp]);
-  }
-  const bool plain = !finite || !Traits::splittable(smallest, largest);
-  const int exponent = plain ? 0 : Traits::exponent(largest);
-  if (threadIdx.x == 0 && row < rows) splitRows[row] = {exponent, plain};
-
-  for (int64_t i = threadIdx.x; i < partsStride; i += blockDim.x) {
-    const float x = row < rows && !plain && i < hiddenSize ? scalbnf(source[i], -exponent) : 0.0f;
-    const Half rounded = Traits::round(x);
-    high[i] = rounded;
-    low[i] = Traits::round(scalbnf(x - Traits::widen(rounded), Traits::kLowShift));
-  }
-}
 
 __device__ inline void multiplyAdd(float (&sum)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1,
                                    __nv_bfloat16) {
@@ -105,12 +28,6 @@ __device__ inline void multiplyAdd(float (&sum)[4], uint32_t a0, uint32_t a1, ui
                : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-struct HalfScorerParams {
-  const void* parts;  // [2 * rowsPerBlock * gridDim.y, partsStride] 16-bit
-  int64_t partsStride;
-  const SplitRow* splitRows;  // [rows]
-};
-
 // 8 warps, each 16 ids of the tile; kColumnTiles tiles of 8 columns (4 rows, two parts each); kStages chunks in flight.
 // Lane (g, t) = (lane / 4, lane % 4) of a warp copies what it multiplies itself, 8 neighbouring columns of ids g and g+8 at a
 // time: a dot product may take its columns in any order, so these 8 are its share of two matrix products.
@@ -118,7 +35,7 @@ template <class Half, int kColumnTiles, int kStages>
 class HalfScorer {
  public:
   using Params = HalfScorerParams;
-  static constexpr int kThreads = 256;
+  static constexpr int kThreads = 256, kWorkers = kThreads, kTileVocab = 128;
   static constexpr int kRows = 4 * kColumnTiles;
   static constexpr int kSteps = kChunk / 32;
   static constexpr int kWeightBytes = kTileVocab * kChunk * 2;
@@ -142,9 +59,11 @@ class HalfScorer {
   }
 
   __device__ bool hasWork() const { return true; }
+  __device__ void assist() {}
+  __device__ void startWork() {}
   __device__ bool serves(int row) const { return !splitRows_[row].plain; }
 
-  __device__ void scoreTile(int64_t tile, TopKLists& lists) {
+  __device__ void scoreTile(int64_t tile, TopKLists<kWorkers>& lists) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     float sums[kColumnTiles][4] = {};
     for (int chunk = 0; chunk < chunks_; ++chunk) {
@@ -182,12 +101,10 @@ class HalfScorer {
   }
 
  private:
-  __device__ void offer(TopKLists& lists, int row, int64_t id, float high, float low) const {
+  __device__ void offer(TopKLists<kWorkers>& lists, int row, int64_t id, float high, float low) const {
     if (id >= args_.vocabSize) return;
-    // An infinite or NaN weight shows in the high sum; the low one may then hold 0 * inf, which is not an answer.
-    const bool finite = fabsf(high) <= 0x1.fffffep127f;
-    const float sum = finite ? high + scalbnf(low, -SplitTraits<Half>::kLowShift) : high;
-    lists.offer(row, finishScore(scalbnf(sum, splitRows_[row].exponent), args_.bias, id), static_cast<uint32_t>(id));
+    const float score = scalbnf(joinParts<Half>(high, low), splitRows_[row].exponent);
+    lists.offer(row, finishScore(score, args_.bias, id), static_cast<uint32_t>(id));
   }
 
   // Starts the copies of the next chunk of this block's walk over tiles; commits an empty group behind the last one.

@@ -21,9 +21,8 @@ struct MergeParams {
 // A block a row. Shared memory: `sortSize` keys, the power of two at or above k.
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads) mergeKernel(MergeParams params, int sortSize) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  extern __shared__ Key best[];
   __shared__ SelectScratch scratch;
-  Key* best = reinterpret_cast<Key*>(shared);
   const int64_t row = blockIdx.x;
   const Key* partial = params.partial + row * params.lists * params.partialStride;
   const auto block = cg::this_thread_block();

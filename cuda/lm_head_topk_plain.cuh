@@ -2,11 +2,8 @@
 // arithmetic. A dot product is one fixed chain: lane l of a warp takes columns 128c + 4l .. +3 of every chunk c, in order.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-#include "lm_head_topk_half.cuh"
 #include "lm_head_topk_scan.cuh"
+#include "lm_head_topk_split.cuh"
 
 namespace lm_head {
 
@@ -48,7 +45,7 @@ template <class Load, int kRows>
 class PlainScorer {
  public:
   using Params = PlainScorerParams;
-  static constexpr int kThreads = 512;
+  static constexpr int kThreads = 512, kWorkers = kThreads, kTileVocab = 128;
   static constexpr int kIds = 4;
   static constexpr int kLaneColumns = 128;
 
@@ -76,9 +73,11 @@ class PlainScorer {
   }
 
   __device__ bool hasWork() const { return hasWork_; }
+  __device__ void assist() {}
+  __device__ void startWork() {}
   __device__ bool serves(int row) const { return served_[row]; }
 
-  __device__ void scoreTile(int64_t tile, TopKLists& lists) {
+  __device__ void scoreTile(int64_t tile, TopKLists<kWorkers>& lists) {
     const int lane = threadIdx.x % 32;
     constexpr int kIdsPerPass = kThreads / 32 * kIds;
     for (int pass = 0; pass < kTileVocab / kIdsPerPass; ++pass) {

@@ -1,5 +1,5 @@
-// The sweep over the vocabulary that every head format shares: blocks walk over tiles of kTileVocab ids, a Scorer makes the
-// scores of a tile, and the block's top-k lists filter them.
+// The sweep over the vocabulary that every head format shares: blocks walk over tiles of ids, a Scorer makes the scores of a
+// tile, and the block's top-k lists filter them.
 #pragma once
 
 #include "common/top_k_lists.cuh"
@@ -31,23 +31,38 @@ __host__ __device__ inline size_t listBytes(const ScanParams& params, int warps)
   return lists + rows * (sizeof(Key) + sizeof(int)) + warps * sizeof(SelectScratch);
 }
 
-// A Scorer has: `Params`; `static size_t sharedBytes(...)`, a multiple of 16; a constructor that all threads run, with the
-// shared memory and the block's rows; `bool hasWork()`, the same in all threads; and `scoreTile(tile, lists)`, which all
-// threads call and which offers the scores of the ids of tile `tile` for each row.
-template <class Scorer, int kThreads>
-__global__ void __launch_bounds__(kThreads, 1) scanKernel(ScanParams params, typename Scorer::Params scorerParams) {
-  extern __shared__ __align__(16) unsigned char shared[];
+// A barrier of the first kWorkers threads of the block.
+template <int kWorkers>
+__device__ inline void syncWorkers() {
+  asm volatile("bar.sync 1, %0;" ::"n"(kWorkers) : "memory");
+}
+
+// A Scorer has: `Params`; kThreads, of which the first kWorkers score, and kTileVocab; `sharedBytes()`, a multiple of 16; a
+// constructor that all threads run, with the shared memory and the block's rows; `bool hasWork()`, the same in all threads;
+// `assist()`, all that the threads behind the workers do; `startWork()`, what workers do first; and `scoreTile(tile, lists)`, which all workers call and which
+// offers the scores of the ids of `tile` for each row that it `serves`.
+template <class Scorer>
+__global__ void __launch_bounds__(Scorer::kThreads, 1)
+    scanKernel(const __grid_constant__ ScanParams params, const __grid_constant__ typename Scorer::Params scorerParams) {
+  extern __shared__ __align__(1024) unsigned char shared[];
+  constexpr int kWorkers = Scorer::kWorkers, kTileVocab = Scorer::kTileVocab;
   const int64_t rowBegin = static_cast<int64_t>(blockIdx.y) * params.rowsPerBlock;
   const int rows = static_cast<int>(min(static_cast<int64_t>(params.rowsPerBlock), params.args.rows - rowBegin));
   const int64_t tiles = (params.args.vocabSize + kTileVocab - 1) / kTileVocab;
 
   Scorer scorer(params, scorerParams, shared, rowBegin, rows);
   if (!scorer.hasWork()) return;
+  // Read from one lane, so that the compiler knows that whole warps take a branch: warpgroup products need that.
+  if (__shfl_sync(0xffffffffu, threadIdx.x / 32, 0) >= kWorkers / 32) {
+    scorer.assist();
+    return;
+  }
+  scorer.startWork();
 
   Key* next = reinterpret_cast<Key*>(shared + scorer.sharedBytes());
   const int64_t partialRowStride = static_cast<int64_t>(gridDim.x) * params.partialStride;
   Key* partial = params.partial + rowBegin * partialRowStride + static_cast<int64_t>(blockIdx.x) * params.partialStride;
-  TopKLists lists;
+  TopKLists<kWorkers> lists;
   lists.keys = params.listsInShared ? next : partial;
   lists.rowStride = params.listsInShared ? params.listCapacity : partialRowStride;
   if (params.listsInShared) next += params.rowsPerBlock * params.listCapacity;
@@ -55,23 +70,23 @@ __global__ void __launch_bounds__(kThreads, 1) scanKernel(ScanParams params, typ
   lists.rows = rows;
   lists.thresholds = next;
   auto* selectScratch = reinterpret_cast<SelectScratch*>(next + params.rowsPerBlock);
-  lists.counts = reinterpret_cast<int*>(selectScratch + kThreads / 32);
+  lists.counts = reinterpret_cast<int*>(selectScratch + kWorkers / 32);
   lists.bounds = params.bounds == nullptr ? nullptr : params.bounds + rowBegin;
   lists.reset();
-  __syncthreads();
+  syncWorkers<kWorkers>();
 
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     scorer.scoreTile(tile, lists);
-    __syncthreads();
+    syncWorkers<kWorkers>();
     lists.cutBack(params.listCapacity - kTileVocab, selectScratch);
-    __syncthreads();
+    syncWorkers<kWorkers>();
   }
   lists.cutBack(params.k, selectScratch);
-  __syncthreads();
+  syncWorkers<kWorkers>();
 
   for (int row = 0; row < rows; ++row) {
     if (!scorer.serves(row)) continue;
-    for (int i = threadIdx.x; i < params.k; i += kThreads) {
+    for (int i = threadIdx.x; i < params.k; i += kWorkers) {
       Key* out = partial + row * partialRowStride + i;
       if (i >= lists.counts[row]) {
         *out = kWorstKey;

@@ -3,15 +3,14 @@
 #include <cmath>
 
 #include "cpu_math.h"
+#include "parallel.h"
 
 namespace lm_head {
 
 void binarizeHeadCpu(const BinarizeHeadArgs& args) {
-#pragma omp parallel
-  {
+  parallelFor(threadsFor(args.rows * args.columns), args.rows, [&](int, int64_t begin, int64_t end) {
     const KeepDenormals keepDenormals;
-#pragma omp for schedule(static)
-    for (int64_t row = 0; row < args.rows; ++row) {
+    for (int64_t row = begin; row < end; ++row) {
       const float* weight = args.weight + row * args.columns;
       for (int64_t word = 0; word < args.columns / 32; ++word) {
         uint32_t bits = 0;
@@ -25,7 +24,7 @@ void binarizeHeadCpu(const BinarizeHeadArgs& args) {
         args.scales[row * groups + group] = static_cast<float>(sum / static_cast<double>(args.groupSize));
       }
     }
-  }
+  });
 }
 
 }  // namespace lm_head

@@ -35,11 +35,12 @@ inline To bitCast(From from) {
 inline float widenBfloat16(uint16_t bits) { return bitCast<float>(static_cast<uint32_t>(bits) << 16); }
 
 // The fields shifted into place read as a float32 with an exponent too small by 112; the product is exact, denormals too.
+// No branch, so that loops over it become vector instructions.
 inline float widenFloat16(uint16_t bits) {
   const uint32_t magnitude = bits & 0x7fffu, sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
   const uint32_t scaled = bitCast<uint32_t>(bitCast<float>(magnitude << 13) * 0x1p112f);
-  const uint32_t special = (magnitude << 13) | 0x7f800000u;
-  return bitCast<float>((magnitude >= 0x7c00u ? special : scaled) | sign);
+  const uint32_t infiniteOrNan = -static_cast<uint32_t>(magnitude >= 0x7c00u) & 0x7f800000u;
+  return bitCast<float>(scaled | infiniteOrNan | sign);
 }
 
 inline uint16_t roundToBfloat16(float x) {

@@ -1,6 +1,4 @@
 // LmHeadTopK on the CPU: threads walk over tiles of ids and keep the k best of each row; their lists are merged in the end.
-#include <omp.h>
-
 #include <algorithm>
 #include <functional>
 #include <vector>
@@ -9,6 +7,7 @@
 #include "cpu_math.h"
 #include "lm_head_topk.h"
 #include "lm_head_topk_scores.h"
+#include "parallel.h"
 
 namespace lm_head {
 namespace {
@@ -51,14 +50,12 @@ class RunningTopK {
 void scanRows(const LmHeadTopKArgs& args, const CpuScorer& scorer, int64_t firstRow, int rows, int threads) {
   std::vector<std::vector<RunningTopK>> lists(threads, std::vector<RunningTopK>(rows, RunningTopK(args.k)));
   const int64_t tiles = (args.vocabSize + kCpuTileVocab - 1) / kCpuTileVocab;
-#pragma omp parallel num_threads(threads)
-  {
+  parallelFor(threads, tiles, [&](int worker, int64_t begin, int64_t end) {
     const KeepDenormals keepDenormals;
-    std::vector<RunningTopK>& own = lists[omp_get_thread_num()];
+    std::vector<RunningTopK>& own = lists[worker];
     std::vector<float> scratch(scorer.scratchSize());
     float scores[kCpuTileVocab * kRowsPerPass];
-#pragma omp for schedule(static)
-    for (int64_t tile = 0; tile < tiles; ++tile) {
+    for (int64_t tile = begin; tile < end; ++tile) {
       const int64_t firstId = tile * kCpuTileVocab;
       const int ids = static_cast<int>(std::min<int64_t>(kCpuTileVocab, args.vocabSize - firstId));
       scorer.score(firstId, ids, firstRow, rows, scratch.data(), scores);
@@ -66,7 +63,7 @@ void scanRows(const LmHeadTopKArgs& args, const CpuScorer& scorer, int64_t first
         for (int row = 0; row < rows; ++row) own[row].offer(makeKey(scores[i * rows + row], static_cast<uint32_t>(firstId + i)));
       }
     }
-  }
+  });
   for (int row = 0; row < rows; ++row) {
     RunningTopK& best = lists[0][row];
     for (int thread = 1; thread < threads; ++thread) {
@@ -90,9 +87,7 @@ std::unique_ptr<CpuScorer> CpuScorer::create(const LmHeadTopKArgs& args) {
 void lmHeadTopKCpu(const LmHeadTopKArgs& args) {
   const KeepDenormals keepDenormals;
   const std::unique_ptr<CpuScorer> scorer = CpuScorer::create(args);
-  // A thread is not worth starting for less than about 2^16 products.
-  const int64_t work = args.rows * args.vocabSize * args.hiddenSize >> 16;
-  const int threads = static_cast<int>(std::clamp<int64_t>(work, 1, omp_get_max_threads()));
+  const int threads = threadsFor(std::min<int64_t>(args.rows, kRowsPerPass) * args.vocabSize * args.hiddenSize / 8);
   for (int64_t row = 0; row < args.rows; row += kRowsPerPass) {
     scanRows(args, *scorer, row, static_cast<int>(std::min<int64_t>(kRowsPerPass, args.rows - row)), threads);
   }

@@ -2,15 +2,14 @@
 
 #include "cpu_math.h"
 #include "pack_half.h"
+#include "parallel.h"
 
 namespace lm_head {
 
 void packHalfCpu(const PackHalfArgs& args) {
-#pragma omp parallel
-  {
+  parallelFor(threadsFor(args.rows * args.paddedColumns), args.rows, [&](int, int64_t begin, int64_t end) {
     const KeepDenormals keepDenormals;
-#pragma omp for schedule(static)
-    for (int64_t row = 0; row < args.rows; ++row) {
+    for (int64_t row = begin; row < end; ++row) {
       const float* x = args.x + row * args.rowStride;
       uint16_t* packed = args.packed + row * args.paddedColumns;
       for (int64_t column = 0; column < args.columns; ++column) {
@@ -19,7 +18,7 @@ void packHalfCpu(const PackHalfArgs& args) {
       }
       std::fill(packed + args.columns, packed + args.paddedColumns, uint16_t{0});
     }
-  }
+  });
 }
 
 }  // namespace lm_head

@@ -6,9 +6,8 @@
 
 namespace lm_head {
 
-// Ids that a block scores between two looks at its lists; a list keeps room for so many more keys.
-constexpr int kTileVocab = 128;
-
+// kThreads: those of the block that work with the lists.
+template <int kThreads>
 struct TopKLists {
   Key* keys;          // the list of row r starts at r * rowStride; shared or global memory
   int64_t rowStride;
@@ -19,7 +18,7 @@ struct TopKLists {
   const Key* bounds;  // [rows], global, or null: only keys below are wanted (a sweep after the first)
 
   __device__ void reset() {
-    for (int row = threadIdx.x; row < rows; row += blockDim.x) {
+    for (int row = threadIdx.x; row < rows; row += kThreads) {
       counts[row] = 0;
       thresholds[row] = kWorstKey;
     }
@@ -32,11 +31,11 @@ struct TopKLists {
     keys[row * rowStride + atomicAdd(&counts[row], 1)] = key;
   }
 
-  // Cuts every list longer than `limit` back to k, a warp a row. All threads of the block call it, between barriers.
+  // Cuts every list longer than `limit` back to k, a warp a row. All kThreads call it, between barriers.
   __device__ void cutBack(int limit, SelectScratch* scratchPerWarp) {
     const Warp warp = cg::tiled_partition<32>(cg::this_thread_block());
     const int warpIndex = threadIdx.x / 32;
-    for (int row = warpIndex; row < rows; row += blockDim.x / 32) {
+    for (int row = warpIndex; row < rows; row += kThreads / 32) {
       const int count = counts[row];
       if (count <= limit) continue;
       const Key bound = keepTopK(warp, keys + row * rowStride, count, k, scratchPerWarp[warpIndex]);

@@ -15,6 +15,9 @@ namespace test {
 using lm_head::HeadFormat;
 using lm_head::LmHeadTopKArgs;
 
+// The path that cases take from now on.
+inline lm_head::Path path = lm_head::Path::kBest;
+
 struct Shape {
   HeadFormat format;
   int64_t rows, vocab, hidden;
@@ -26,7 +29,7 @@ struct Shape {
 
   std::string name() const {
     static const char* formats[] = {"float32", "bfloat16", "float16", "binary"};
-    return std::string(formats[static_cast<int>(format)]) + " rows " + std::to_string(rows) + " vocab " + std::to_string(vocab) +
+    return std::string(path == lm_head::Path::kPortable ? "portable " : "") + formats[static_cast<int>(format)] + " rows " + std::to_string(rows) + " vocab " + std::to_string(vocab) +
            " hidden " + std::to_string(hidden) + " k " + std::to_string(k) + (bias ? " bias" : "") +
            (transposed ? " transposed" : "") + (integers ? " integers" : "") +
            (format == HeadFormat::kBinary ? " group " + std::to_string(groupSize) : "");
@@ -86,7 +89,7 @@ class LmHeadCase {
     deviceValues_ = std::make_unique<DeviceArray<float>>(shape.rows * shape.k);
     deviceIndices_ = std::make_unique<DeviceArray<int32_t>>(shape.rows * shape.k);
     size_t bytes = 0;
-    must(lm_head::lmHeadTopKScratchBytes(args(), &bytes), "lmHeadTopKScratchBytes");
+    must(lm_head::lmHeadTopKScratchBytes(args(), &bytes, path), "lmHeadTopKScratchBytes");
     scratch_ = std::make_unique<DeviceArray<unsigned char>>(bytes);
     must(cudaMemset(scratch_->data(), 0xa5, bytes), "poison scratch");
     must(cudaMemset(deviceValues_->data(), 0xa5, shape.rows * shape.k * 4), "poison values");
@@ -127,7 +130,7 @@ class LmHeadCase {
     return args;
   }
 
-  void launch(cudaStream_t stream = nullptr) const { must(lm_head::launchLmHeadTopK(args(), scratch_->data(), stream), "launchLmHeadTopK"); }
+  void launch(cudaStream_t stream = nullptr) const { must(lm_head::launchLmHeadTopK(args(), scratch_->data(), stream, path), "launchLmHeadTopK"); }
 
   void run() {
     launch();

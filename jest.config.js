@@ -5,5 +5,6 @@ module.exports = {
   testMatch: ['**/*.test.ts'],
   transform: { '^.+\\.ts$': ['ts-jest', { diagnostics: false }] },
   moduleNameMapper: { '^tfjs-lm-head$': '<rootDir>/src/index.ts' },
+  reporters: ['default', '<rootDir>/test/left_out_reporter.js'],
   testTimeout: 120000,
 };

@@ -1,0 +1,11 @@
+export type { DenseFormat, HeadFormat } from './kernel_names';
+export type { BinarizeHeadOptions, BinaryHeadSource, DenseHeadOptions } from './lm_head';
+export { LmHead } from './lm_head';
+export type { LmHeadTopKOptions, LmHeadTopKResult } from './ops/lm_head_topk';
+export { lmHeadTopK } from './ops/lm_head_topk';
+export { lmHeadTopKDense } from './ops/lm_head_topk_dense';
+export type { VocabParallelArgmaxOptions } from './ops/local_argmax_candidates';
+export { localArgmaxCandidates } from './ops/local_argmax_candidates';
+export { pickFromCandidates } from './ops/pick_from_candidates';
+export { vocabParallelArgmax } from './ops/vocab_parallel_argmax';
+export { registerLmHeadKernels } from './register';

@@ -1,0 +1,259 @@
+import * as tf from '@tensorflow/tfjs-core';
+import { HALF_OVERFLOW } from './backends/half';
+import type { HalfFormat } from './backends/half';
+import type { BinarizeHeadAttrs, DenseFormat, HeadFormat, PackHalfAttrs } from './kernel_names';
+import { BinarizeHead, PackHalf } from './kernel_names';
+import { runKernel } from './ops/run_kernel';
+import { checkBoolean, checkOptions, describe, fail, shapeText, toBias, toMatrix } from './ops/validate';
+
+/** Elements that a check of dense weights looks at in one go, so that it needs little memory. */
+const CHECK_ELEMENTS = 1 << 24;
+
+export interface DenseHeadOptions {
+  /** Type the weights are stored in; 'bfloat16' and 'float16' take half the memory. Default 'float32'. */
+  dtype?: DenseFormat;
+  /** Whether `weight` is [hiddenSize, vocabSize]. Default false. */
+  transposed?: boolean;
+  /** float32 [vocabSize], added to the scores in float32. */
+  bias?: tf.Tensor1D | tf.TensorLike;
+}
+
+export interface BinaryHeadSource {
+  /** int32 [vocabSize, hiddenSize / 32]: bit b of word w is column 32w+b; set means +1, clear means -1. */
+  bits: tf.Tensor2D | tf.TensorLike;
+  /** float32 [vocabSize, hiddenSize / groupSize], rounded to float16 here. */
+  scales: tf.Tensor2D | tf.TensorLike;
+  /** Columns that share a scale: a multiple of 32 that divides hiddenSize. Default 128. */
+  groupSize?: number;
+  /** float32 [vocabSize], added to the scores in float32. */
+  bias?: tf.Tensor1D | tf.TensorLike;
+}
+
+export type BinarizeHeadOptions = Pick<BinaryHeadSource, 'groupSize' | 'bias'>;
+
+/** Weights in kernel layout: see `LmHeadTopKInputs` in kernel_names.ts. */
+export interface LmHeadTensors {
+  weight: tf.Tensor2D;
+  scales?: tf.Tensor2D;
+  bias?: tf.Tensor1D;
+}
+
+interface HeadLayout {
+  format: HeadFormat;
+  vocabSize: number;
+  hiddenSize: number;
+  groupSize: number;
+  transposeWeight: boolean;
+}
+
+/**
+ * The vocabulary matrix of a language model, in the layout that the kernels read. tfjs has no 16-bit and no 1-bit type,
+ * so such weights live in int32 tensors in here.
+ *
+ * ```js
+ * const head = LmHead.dense(weight, {dtype: 'bfloat16'});  // weight: float32 [vocabSize, hiddenSize]
+ * const {values, indices} = lmHeadTopK(hidden, head, 50);
+ * head.dispose();
+ * ```
+ *
+ * A head owns its tensors: they outlive an enclosing `tf.tidy` and end with `dispose()`. The tensors it is made from are
+ * not consumed; a float32 matrix, `bits` and `bias` are shared with it rather than copied, so disposing them there is
+ * harmless and frees nothing while the head lives.
+ */
+export class LmHead {
+  /** Type the weights are stored in: 'float32', 'bfloat16', 'float16' or 'binary'. */
+  readonly format: HeadFormat;
+  readonly vocabSize: number;
+  readonly hiddenSize: number;
+  /** Columns that share a scale in a binary head; 0 in a dense one. */
+  readonly groupSize: number;
+  /** Whether `tensors.weight` is [hiddenSize, vocabSize]; float32 alone. */
+  readonly transposeWeight: boolean;
+
+  private constructor(
+    layout: HeadLayout,
+    private readonly kept: LmHeadTensors,
+  ) {
+    this.format = layout.format;
+    this.vocabSize = layout.vocabSize;
+    this.hiddenSize = layout.hiddenSize;
+    this.groupSize = layout.groupSize;
+    this.transposeWeight = layout.transposeWeight;
+  }
+
+  /**
+   * A head of floating-point weights.
+   * @param weight float32 [vocabSize, hiddenSize], or [hiddenSize, vocabSize] with `transposed`. NaN and infinities are kept.
+   * @param options `dtype` 'float32' (default), 'bfloat16' or 'float16', rounded to nearest even; `transposed` (default
+   *     false); `bias` float32 [vocabSize].
+   * @throws Error on a wrong shape or dtype, a disposed tensor, an unknown option, or a finite weight that overflows
+   *     the 16-bit type.
+   */
+  static dense(weight: tf.Tensor2D | tf.TensorLike, options: DenseHeadOptions = {}): LmHead {
+    const op = 'LmHead.dense';
+    checkOptions(op, options, ['dtype', 'transposed', 'bias']);
+    const { dtype: format = 'float32', transposed = false, bias } = options;
+    if (!['float32', 'bfloat16', 'float16'].includes(format)) {
+      fail(op, 'dtype', "be 'float32', 'bfloat16' or 'float16'", describe(format));
+    }
+    checkBoolean(op, 'transposed', transposed);
+    return LmHead.make(() => {
+      const matrix = toMatrix(
+        op,
+        'weight',
+        weight,
+        'float32',
+        transposed ? '[hidden, vocabulary]' : '[vocabulary, hidden]',
+      );
+      const [vocabSize, hiddenSize] = transposed ? [matrix.shape[1], matrix.shape[0]] : matrix.shape;
+      const tensors = { weight: matrix, bias: bias === undefined ? undefined : toBias(op, bias, vocabSize) };
+      const layout = { format, vocabSize, hiddenSize, groupSize: 0, transposeWeight: false };
+      if (format === 'float32') return [{ ...layout, transposeWeight: transposed }, tensors];
+      if (overflows(matrix, HALF_OVERFLOW[format])) {
+        fail(
+          op,
+          'weight',
+          `hold no finite number that overflows ${format}`,
+          `a magnitude of at least ${HALF_OVERFLOW[format]}`,
+        );
+      }
+      return [layout, { ...tensors, weight: packHalf(matrix, format, transposed, 8) }];
+    });
+  }
+
+  /**
+   * A head of 1-bit weights: weight = ±scale of its group.
+   * @param source `bits` int32 [vocabSize, hiddenSize / 32]; `scales` float32 [vocabSize, hiddenSize / groupSize], any
+   *     sign; `groupSize` (default 128); `bias` float32 [vocabSize].
+   * @throws Error on a wrong shape or dtype, a disposed tensor, an unknown key, a hiddenSize that is not a multiple of
+   *     groupSize, or a scale that is not finite or overflows float16.
+   */
+  static binary(source: BinaryHeadSource): LmHead {
+    const op = 'LmHead.binary';
+    checkOptions(op, source, ['bits', 'scales', 'groupSize', 'bias']);
+    const { groupSize = 128, bias } = source;
+    checkGroupSize(op, groupSize);
+    return LmHead.make(() => {
+      const bits = toMatrix(op, 'bits', source.bits, 'int32', '[vocabulary, hidden / 32]');
+      const scales = toMatrix(op, 'scales', source.scales, 'float32', '[vocabulary, hidden / groupSize]');
+      return binaryParts(op, bits, scales, groupSize, bias, 'scales', 'be finite and not overflow float16');
+    });
+  }
+
+  /**
+   * A binary head made from floating-point weights: their signs (0 counts as +), and the mean |w| of each group as scale.
+   * @param weight float32 [vocabSize, hiddenSize]; hiddenSize a multiple of 32 and of groupSize.
+   * @param options `groupSize` (default 128); `bias` float32 [vocabSize].
+   * @throws Error on a wrong shape or dtype, a disposed tensor, an unknown option, a hiddenSize that is not a multiple of
+   *     32 and groupSize, or a group whose mean is not finite or overflows float16.
+   */
+  static binarize(weight: tf.Tensor2D | tf.TensorLike, options: BinarizeHeadOptions = {}): LmHead {
+    const op = 'LmHead.binarize';
+    checkOptions(op, options, ['groupSize', 'bias']);
+    const { groupSize = 128, bias } = options;
+    checkGroupSize(op, groupSize);
+    return LmHead.make(() => {
+      const matrix = toMatrix(op, 'weight', weight, 'float32', '[vocabulary, hidden]');
+      const [vocabSize, hiddenSize] = matrix.shape;
+      checkHiddenSize(op, 'weight', hiddenSize, groupSize);
+      const checkedBias = bias === undefined ? undefined : toBias(op, bias, vocabSize);
+      const attrs: BinarizeHeadAttrs = { groupSize };
+      const [bits, scales] = runKernel<tf.Tensor2D[]>(BinarizeHead, { weight: matrix }, attrs);
+      const expected = 'have groups whose mean |w| is finite and does not overflow float16';
+      return binaryParts(op, bits, scales, groupSize, checkedBias, 'weight', expected);
+    });
+  }
+
+  /** Bytes that weights, scales and bias take on the device. */
+  get bytes(): number {
+    return present(this.kept).reduce((sum, tensor) => sum + tensor.size * 4, 0);
+  }
+
+  get isDisposed(): boolean {
+    return this.kept.weight.isDisposed;
+  }
+
+  /** The tensors that the kernels read. They belong to the head: do not dispose them. */
+  get tensors(): Readonly<LmHeadTensors> {
+    return this.kept;
+  }
+
+  /** Frees the head's memory; calling it again does nothing. */
+  dispose(): void {
+    for (const tensor of present(this.kept)) tensor.dispose();
+  }
+
+  /** Keeps clones of what `build` returns; whatever else it makes ends here, also when it throws. */
+  private static make(build: () => [HeadLayout, LmHeadTensors]): LmHead {
+    let layout!: HeadLayout;
+    const tensors = tf.tidy(() => {
+      const [builtLayout, { weight, scales, bias }] = build();
+      layout = builtLayout;
+      // A clone shares its memory with the tensor it is made from, and may outlive it.
+      return { weight: tf.clone(weight), scales: scales && tf.clone(scales), bias: bias && tf.clone(bias) };
+    }) as LmHeadTensors;
+    for (const tensor of present(tensors)) tf.keep(tensor);
+    return new LmHead(layout, tensors);
+  }
+}
+
+function present({ weight, scales, bias }: LmHeadTensors): tf.Tensor[] {
+  return [weight, scales, bias].filter((tensor) => tensor !== undefined);
+}
+
+function checkGroupSize(op: string, groupSize: unknown): void {
+  if (!Number.isInteger(groupSize) || (groupSize as number) < 32 || (groupSize as number) % 32 !== 0) {
+    fail(op, 'groupSize', 'be a positive multiple of 32', describe(groupSize));
+  }
+}
+
+function checkHiddenSize(op: string, argument: string, hiddenSize: number, groupSize: number): void {
+  if (hiddenSize % groupSize !== 0) {
+    fail(op, argument, `have a hiddenSize that is a multiple of groupSize (${groupSize})`, `hiddenSize ${hiddenSize}`);
+  }
+}
+
+/** Whether a finite element's magnitude is at least `limit`; NaN compares false. */
+function overflows(matrix: tf.Tensor2D, limit: number): boolean {
+  const [rows, columns] = matrix.shape;
+  const step = Math.max(1, Math.floor(CHECK_ELEMENTS / columns));
+  for (let row = 0; row < rows; row += step) {
+    const found = tf.tidy(() => {
+      const magnitude = tf.abs(tf.slice(matrix, [row, 0], [Math.min(step, rows - row), columns]));
+      return tf.any(tf.logicalAnd(tf.greaterEqual(magnitude, limit), tf.less(magnitude, Infinity))).dataSync()[0];
+    });
+    if (found) return true;
+  }
+  return false;
+}
+
+function packHalf(x: tf.Tensor2D, format: HalfFormat, transpose: boolean, multipleOf: number): tf.Tensor2D {
+  const attrs: PackHalfAttrs = { format, transpose, multipleOf };
+  return runKernel<tf.Tensor2D>(PackHalf, { x }, attrs);
+}
+
+/** Checks and packs a binary head; `argument` and `expected` tell whose scales they are. */
+function binaryParts(
+  op: string,
+  bits: tf.Tensor2D,
+  scales: tf.Tensor2D,
+  groupSize: number,
+  bias: tf.Tensor1D | tf.TensorLike | undefined,
+  argument: string,
+  expected: string,
+): [HeadLayout, LmHeadTensors] {
+  const [vocabSize, words] = bits.shape;
+  const hiddenSize = 32 * words;
+  checkHiddenSize(op, 'bits', hiddenSize, groupSize);
+  const groups = hiddenSize / groupSize;
+  if (scales.shape[0] !== vocabSize || scales.shape[1] !== groups) {
+    fail(op, 'scales', `have shape [${vocabSize},${groups}] to go with bits`, `shape ${shapeText(scales.shape)}`);
+  }
+  const checkedBias = bias === undefined ? undefined : toBias(op, bias, vocabSize);
+  // One comparison finds NaN and infinities as well: they are not less than the limit.
+  if (!tf.all(tf.less(tf.abs(scales), HALF_OVERFLOW.float16)).dataSync()[0]) {
+    fail(op, argument, expected, 'a scale that is not');
+  }
+  const layout: HeadLayout = { format: 'binary', vocabSize, hiddenSize, groupSize, transposeWeight: false };
+  return [layout, { weight: bits, scales: packHalf(scales, 'float16', false, 2), bias: checkedBias }];
+}

@@ -1,0 +1,138 @@
+import * as tf from '@tensorflow/tfjs-core';
+import type { LmHeadTopKAttrs } from '../kernel_names';
+import { LmHeadTopK } from '../kernel_names';
+import type { LmHeadTensors } from '../lm_head';
+import { LmHead } from '../lm_head';
+import { runKernel } from './run_kernel';
+import {
+  checkBoolean,
+  checkInteger,
+  checkOptions,
+  fail,
+  MAX_VOCAB_END,
+  shapeText,
+  toBias,
+  toMatrix,
+  toTensor,
+} from './validate';
+
+export interface LmHeadTopKOptions {
+  /** float32 [vocabSize], added to the scores in float32. Not together with a head that has a bias of its own. */
+  bias?: tf.Tensor1D | tf.TensorLike;
+  /** Whether a plain matrix `head` is [hiddenSize, vocabSize]. Default false. Not together with an `LmHead`. */
+  transposeWeight?: boolean;
+  /** Added to every id that is returned: the first id of this part of a vocabulary. Default 0. */
+  vocabStart?: number;
+}
+
+export type LmHeadTopKResult = {
+  /** float32 [..., k], the best first. */
+  values: tf.Tensor;
+  /** int32 [..., k]. */
+  indices: tf.Tensor;
+};
+
+/**
+ * Multiplies hidden vectors by the vocabulary matrix of a language model and returns the best `k` scores of each, with
+ * their ids. The same as `tf.topk(tf.matMul(hidden, head, false, true), k)`, but the scores are never written to memory.
+ *
+ * ```js
+ * const head = LmHead.dense(tf.randomNormal([50257, 768]), {dtype: 'bfloat16'});
+ * const {values, indices} = lmHeadTopK(tf.randomNormal([1, 768]), head, 50);
+ * indices.print();
+ * ```
+ *
+ * The order: NaN first, then the larger score, and of equal scores the lower id (-0 equals +0). So the result for k is
+ * a prefix of the result for k + 1. A row's result depends on neither the other rows nor their number.
+ *
+ * Not differentiable.
+ *
+ * @param hidden float32 [..., hiddenSize], of rank 1 or higher.
+ * @param head an `LmHead`, or a plain float32 matrix [vocabSize, hiddenSize].
+ * @param k integer in [0, vocabSize].
+ * @param options `bias` float32 [vocabSize]; `transposeWeight` if the plain matrix is [hiddenSize, vocabSize];
+ *     `vocabStart` (default 0), added to the ids, with vocabStart + vocabSize <= 2^31 - 1.
+ * @returns `values` float32 [..., k] and `indices` int32 [..., k]. With k = 0, or a leading dimension of 0, both are empty.
+ * @throws Error before anything runs: on a wrong rank, size or dtype, a disposed tensor or head, a k or vocabStart out of
+ *     range, an unknown option, or options that do not go with this head.
+ *
+ * @doc {heading: 'Operations', subheading: 'Evaluation'}
+ */
+export function lmHeadTopK(
+  hidden: tf.Tensor | tf.TensorLike,
+  head: LmHead | tf.Tensor2D | tf.TensorLike,
+  k: number,
+  options: LmHeadTopKOptions = {},
+): LmHeadTopKResult {
+  return topKOfHead('lmHeadTopK', 'head', hidden, head, k, options);
+}
+
+type ResolvedHead = Omit<LmHeadTopKAttrs, 'k' | 'vocabStart'> & {
+  vocabSize: number;
+  hiddenSize: number;
+  tensors: LmHeadTensors;
+};
+
+/** `lmHeadTopK` under the name, and the name of its second argument, that an error should tell. Other ops are made of it. */
+export function topKOfHead(
+  op: string,
+  headArgument: string,
+  hidden: tf.Tensor | tf.TensorLike,
+  head: LmHead | tf.Tensor2D | tf.TensorLike,
+  k: number,
+  options: LmHeadTopKOptions,
+): LmHeadTopKResult {
+  return tf.tidy(op, () => {
+    checkOptions(op, options, ['bias', 'transposeWeight', 'vocabStart']);
+    const { vocabStart = 0 } = options;
+    const { vocabSize, hiddenSize, tensors, ...attrs } = resolveHead(op, headArgument, head, options);
+    const $hidden = toTensor(op, 'hidden', hidden, 'float32');
+    if ($hidden.rank === 0) fail(op, 'hidden', 'have rank 1 or higher', 'a scalar');
+    if ($hidden.shape[$hidden.rank - 1] !== hiddenSize) {
+      fail(op, 'hidden', `have inner size ${hiddenSize} (the head's hiddenSize)`, `shape ${shapeText($hidden.shape)}`);
+    }
+    checkInteger(op, 'k', k, 0, vocabSize);
+    checkInteger(op, 'vocabStart', vocabStart, 0, MAX_VOCAB_END - vocabSize);
+
+    const leading = $hidden.shape.slice(0, -1);
+    const rows = leading.reduce((product, size) => product * size, 1);
+    if (rows === 0 || k === 0) {
+      return { values: tf.tensor([], [...leading, k], 'float32'), indices: tf.tensor([], [...leading, k], 'int32') };
+    }
+    const hidden2D = $hidden.rank === 2 ? $hidden : tf.reshape($hidden, [rows, hiddenSize]);
+    const [values, indices] = runKernel<tf.Tensor[]>(LmHeadTopK, { hidden: hidden2D, ...tensors }, {
+      ...attrs,
+      k,
+      vocabStart,
+    } satisfies LmHeadTopKAttrs);
+    if ($hidden.rank === 2) return { values, indices };
+    return { values: tf.reshape(values, [...leading, k]), indices: tf.reshape(indices, [...leading, k]) };
+  });
+}
+
+/** Sizes, attributes and tensors of either kind of head, with the bias of the call among the tensors. */
+function resolveHead(
+  op: string,
+  argument: string,
+  head: LmHead | tf.Tensor2D | tf.TensorLike,
+  { bias, transposeWeight }: LmHeadTopKOptions,
+): ResolvedHead {
+  if (head instanceof LmHead) {
+    if (head.isDisposed) fail(op, argument, 'be a head that exists', 'one that has been disposed');
+    if (transposeWeight !== undefined) {
+      fail(op, 'transposeWeight', 'be left out with an LmHead, which knows its layout', String(transposeWeight));
+    }
+    if (bias !== undefined && head.tensors.bias !== undefined) {
+      fail(op, 'bias', 'be left out with an LmHead that has a bias of its own', 'a second one');
+    }
+    const { format, vocabSize, hiddenSize, groupSize } = head;
+    const tensors = bias === undefined ? head.tensors : { ...head.tensors, bias: toBias(op, bias, vocabSize) };
+    return { format, vocabSize, hiddenSize, groupSize, transposeWeight: head.transposeWeight, tensors };
+  }
+  const transpose = transposeWeight ?? false;
+  checkBoolean(op, 'transposeWeight', transpose);
+  const weight = toMatrix(op, argument, head, 'float32', transpose ? '[hidden, vocabulary]' : '[vocabulary, hidden]');
+  const [vocabSize, hiddenSize] = transpose ? [weight.shape[1], weight.shape[0]] : weight.shape;
+  const tensors = { weight, bias: bias === undefined ? undefined : toBias(op, bias, vocabSize) };
+  return { format: 'float32', vocabSize, hiddenSize, groupSize: 0, transposeWeight: transpose, tensors };
+}

@@ -1,0 +1,61 @@
+import * as tf from '@tensorflow/tfjs-core';
+import type { VocabParallelArgmaxAttrs } from '../kernel_names';
+import { VocabParallelArgmax } from '../kernel_names';
+import type { VocabParallelArgmaxOptions } from './local_argmax_candidates';
+import { checkArgmaxOptions, checkVocab, toLogits } from './local_argmax_candidates';
+import { runKernel } from './run_kernel';
+import { fail, shapeText } from './validate';
+
+/**
+ * Argmax over a vocabulary that may be cut into shards: the same token as argmax over the concatenated logits, for every
+ * input. NaN ranks first, then the larger logit, and of equal logits the lower id (-0 equals +0).
+ *
+ * ```js
+ * vocabParallelArgmax(tf.tensor2d([[1, 5, 5], [9, 2, 3]])).print();                  // [1, 0]
+ * vocabParallelArgmax([tf.tensor2d([[1, 5]]), tf.tensor2d([[5, 7, 2]])]).print();    // [3]
+ * ```
+ *
+ * @param logits float32 [..., columns], of rank 1 or higher; or an array of tensors, the shards in the order of their
+ *     ids, which may differ in their number of columns alone. With `columnMajor` each is float32 [columns, rows], that
+ *     is, [rows, columns] in column-major order.
+ * @param options `vocabStart` (default 0), id of the first column; `vocabSize` (default: all), how many columns count, of
+ *     all shards together: padding from there on never wins; `columnMajor` (default false).
+ * @returns int32 [...], or [rows] with `columnMajor`: ids counted from `vocabStart`.
+ * @throws Error on a wrong rank, shape or dtype, a disposed tensor, no shards, options out of range or unknown.
+ *
+ * @doc {heading: 'Operations', subheading: 'Evaluation'}
+ */
+export function vocabParallelArgmax(
+  logits: tf.Tensor | tf.TensorLike | tf.Tensor[],
+  options: VocabParallelArgmaxOptions = {},
+): tf.Tensor {
+  const op = 'vocabParallelArgmax';
+  return tf.tidy(op, () => {
+    checkArgmaxOptions(op, options);
+    const { vocabStart = 0, columnMajor = false } = options;
+    const shards = isShardList(logits)
+      ? logits.map((shard, i) => toLogits(op, `logits[${i}]`, shard, columnMajor))
+      : [toLogits(op, 'logits', logits, columnMajor)];
+    if (shards.length === 0) fail(op, 'logits', 'hold at least one shard', 'an empty array');
+    const [{ leading, rows }] = shards;
+    shards.forEach((shard, i) => {
+      if (shapeText(shard.leading) !== shapeText(leading)) {
+        fail(op, `logits[${i}]`, `have rows of shape ${shapeText(leading)}, as logits[0]`, shapeText(shard.leading));
+      }
+    });
+    const columns = shards.reduce((sum, shard) => sum + shard.columns, 0);
+    const vocabSize = checkVocab(op, options, columns, 1);
+    if (rows === 0) return tf.tensor([], leading, 'int32');
+    const inputs = Object.fromEntries(shards.map(({ matrix }, i) => [`shard${i}`, matrix]));
+    const attrs: VocabParallelArgmaxAttrs = { vocabStart, vocabSize, columnMajor };
+    const ids = runKernel<tf.Tensor>(VocabParallelArgmax, inputs, attrs);
+    return leading.length === 1 ? ids : tf.reshape(ids, leading);
+  });
+}
+
+/** An array that holds a tensor is one of shards; an array of numbers is a TensorLike. */
+function isShardList(logits: tf.Tensor | tf.TensorLike | tf.Tensor[]): logits is tf.Tensor[] {
+  return (
+    Array.isArray(logits) && (logits.length === 0 || logits.some((shard) => (shard as unknown) instanceof tf.Tensor))
+  );
+}

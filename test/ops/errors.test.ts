@@ -1,0 +1,253 @@
+/** One test for each way that an op throws; after each, no tensor has leaked and the next call works. */
+import * as tf from '@tensorflow/tfjs-core';
+import {
+  LmHead,
+  lmHeadTopK,
+  lmHeadTopKDense,
+  localArgmaxCandidates,
+  pickFromCandidates,
+  registerLmHeadKernels,
+  vocabParallelArgmax,
+} from 'tfjs-lm-head';
+import { describeEachBackend } from '../backends';
+
+/** What a test may use; made before and disposed after it, so that a leak shows. */
+interface Fixture {
+  hidden: tf.Tensor2D;
+  weight: tf.Tensor2D;
+  bias: tf.Tensor1D;
+  bits: tf.Tensor2D;
+  scales: tf.Tensor2D;
+  head: LmHead;
+  biasedHead: LmHead;
+  int: tf.Tensor2D;
+  disposed: tf.Tensor2D;
+  disposedHead: LmHead;
+}
+
+function makeFixture(): Fixture {
+  const weight = tf.ones<tf.Rank.R2>([5, 64]);
+  const bias = tf.zeros<tf.Rank.R1>([5]);
+  const disposed = tf.ones<tf.Rank.R2>([5, 64]);
+  disposed.dispose();
+  const disposedHead = LmHead.dense(weight);
+  disposedHead.dispose();
+  return {
+    hidden: tf.ones([2, 64]),
+    weight,
+    bias,
+    bits: tf.zeros([5, 2], 'int32'),
+    scales: tf.ones([5, 2]),
+    head: LmHead.dense(weight),
+    biasedHead: LmHead.dense(weight, { bias }),
+    int: tf.ones([2, 64], 'int32'),
+    disposed,
+    disposedHead,
+  };
+}
+
+function disposeFixture(fixture: Fixture): void {
+  for (const part of Object.values(fixture) as (tf.Tensor | LmHead)[]) if (!part.isDisposed) part.dispose();
+}
+
+/** Options as a program without types would give them. */
+function untyped<T>(value: unknown): T {
+  return value as T;
+}
+
+type Fault = [what: string, message: string, call: (f: Fixture) => unknown];
+
+// prettier-ignore
+const TOP_K: Fault[] = [
+  ['a scalar hidden', "'hidden' must have rank 1 or higher, but got a scalar", (f) => lmHeadTopK(1, f.head, 1)],
+  ['a wrong inner size', "'hidden' must have inner size 64 (the head's hiddenSize), but got shape [2,65]", (f) => lmHeadTopK(tf.ones([2, 65]), f.head, 1)],
+  ['an int32 hidden', "'hidden' must have dtype float32, but got dtype int32", (f) => lmHeadTopK(f.int, f.head, 1)],
+  ['an Int32Array', "'hidden' must have dtype float32, but got dtype int32", (f) => lmHeadTopK(new Int32Array(64), f.head, 1)],
+  ['a bool hidden', "'hidden' must have dtype float32, but got dtype bool", (f) => lmHeadTopK([true], f.head, 1)],
+  ['no hidden', "'hidden' must be a tensor or numbers that make one, but got undefined", (f) => lmHeadTopK(untyped(undefined), f.head, 1)],
+  ['an object as hidden', "'hidden' must be a tensor or numbers that make one, but got a value of type Object (", (f) => lmHeadTopK(untyped({}), f.head, 1)],
+  ['ragged numbers', "'hidden' must be a tensor or numbers that make one, but got nested arrays of unequal lengths", (f) => lmHeadTopK([[1], [1, 2]], f.head, 1)],
+  ['a disposed hidden', "'hidden' must be a tensor that exists, but got one that has been disposed", (f) => lmHeadTopK(f.disposed, f.head, 1)],
+  ['a disposed head', "'head' must be a head that exists, but got one that has been disposed", (f) => lmHeadTopK(f.hidden, f.disposedHead, 1)],
+  ['a disposed matrix', "'head' must be a tensor that exists, but got one that has been disposed", (f) => lmHeadTopK(f.hidden, f.disposed, 1)],
+  ['an int32 matrix', "'head' must have dtype float32, but got dtype int32", (f) => lmHeadTopK(f.hidden, f.int, 1)],
+  ['a matrix of rank 3', "'head' must have shape [vocabulary, hidden], both at least 1, but got shape [1,5,64]", (f) => lmHeadTopK(f.hidden, untyped(tf.ones([1, 5, 64])), 1)],
+  ['a matrix without rows', "'head' must have shape [vocabulary, hidden], both at least 1, but got shape [0,64]", (f) => lmHeadTopK(f.hidden, tf.ones([0, 64]), 0)],
+  ['no head', "'head' must be a tensor or numbers that make one, but got null", (f) => lmHeadTopK(f.hidden, untyped(null), 1)],
+  ['a negative k', "'k' must be an integer in [0, 5], but got -1", (f) => lmHeadTopK(f.hidden, f.head, -1)],
+  ['a fractional k', "'k' must be an integer in [0, 5], but got 1.5", (f) => lmHeadTopK(f.hidden, f.head, 1.5)],
+  ['a NaN k', "'k' must be an integer in [0, 5], but got NaN", (f) => lmHeadTopK(f.hidden, f.head, NaN)],
+  ['a k over the vocabulary', "'k' must be an integer in [0, 5], but got 6", (f) => lmHeadTopK(f.hidden, f.head, 6)],
+  ['a k that is text', "'k' must be an integer in [0, 5], but got '3'", (f) => lmHeadTopK(f.hidden, f.head, untyped('3'))],
+  ['no k', "'k' must be an integer in [0, 5], but got undefined", (f) => lmHeadTopK(f.hidden, f.head, untyped(undefined))],
+  ['a bias of the wrong length', "'bias' must have shape [5] (the vocabulary), but got shape [4]", (f) => lmHeadTopK(f.hidden, f.head, 1, { bias: [1, 2, 3, 4] })],
+  ['a bias of rank 2', "'bias' must have shape [5] (the vocabulary), but got shape [1,5]", (f) => lmHeadTopK(f.hidden, f.weight, 1, { bias: [[1, 2, 3, 4, 5]] })],
+  ['an int32 bias', "'bias' must have dtype float32, but got dtype int32", (f) => lmHeadTopK(f.hidden, f.head, 1, { bias: new Int32Array(5) })],
+  ['a disposed bias', "'bias' must be a tensor that exists", (f) => lmHeadTopK(f.hidden, f.head, 1, { bias: untyped(f.disposed) })],
+  ['a second bias', "'bias' must be left out with an LmHead that has a bias of its own, but got a second one", (f) => lmHeadTopK(f.hidden, f.biasedHead, 1, { bias: f.bias })],
+  ['transposeWeight with a head', "'transposeWeight' must be left out with an LmHead, which knows its layout, but got false", (f) => lmHeadTopK(f.hidden, f.head, 1, { transposeWeight: false })],
+  ['transposeWeight that is no boolean', "'transposeWeight' must be true or false, but got 1", (f) => lmHeadTopK(f.hidden, f.weight, 1, { transposeWeight: untyped(1) })],
+  ['a matrix the other way round', "'hidden' must have inner size 5 (the head's hiddenSize), but got shape [2,64]", (f) => lmHeadTopK(f.hidden, f.weight, 1, { transposeWeight: true })],
+  ['a negative vocabStart', "'vocabStart' must be an integer in [0, 2147483642], but got -1", (f) => lmHeadTopK(f.hidden, f.head, 1, { vocabStart: -1 })],
+  ['a NaN vocabStart', "'vocabStart' must be an integer in [0, 2147483642], but got NaN", (f) => lmHeadTopK(f.hidden, f.head, 1, { vocabStart: NaN })],
+  ['a fractional vocabStart', "'vocabStart' must be an integer in [0, 2147483642], but got 0.5", (f) => lmHeadTopK(f.hidden, f.head, 1, { vocabStart: 0.5 })],
+  ['a vocabStart whose ids overflow', "'vocabStart' must be an integer in [0, 2147483642], but got 2147483643", (f) => lmHeadTopK(f.hidden, f.head, 1, { vocabStart: 2 ** 31 - 5 })],
+  ['an unknown option', "'options' must have no other keys than bias, transposeWeight, vocabStart, but got 'softcap'", (f) => lmHeadTopK(f.hidden, f.head, 1, untyped({ softcap: 1 }))],
+  ['options that are a tensor', "'options' must be an object, but got a float32 tensor of shape [5]", (f) => lmHeadTopK(f.hidden, f.head, 1, untyped(f.bias))],
+  ['options that are null', "'options' must be an object, but got null", (f) => lmHeadTopK(f.hidden, f.head, 1, untyped(null))],
+];
+
+// prettier-ignore
+const TOP_K_DENSE: Fault[] = [
+  ['a default k over the vocabulary', "'k' must be an integer in [0, 5], but got 50", (f) => lmHeadTopKDense(f.hidden, f.weight)],
+  ['a weight of rank 1', "'weight' must have shape [vocabulary, hidden], both at least 1, but got shape [5]", (f) => lmHeadTopKDense(f.hidden, untyped(f.bias), 1)],
+];
+
+// prettier-ignore
+const DENSE_HEAD: Fault[] = [
+  ['an unknown dtype', "'dtype' must be 'float32', 'bfloat16' or 'float16', but got 'int8'", (f) => LmHead.dense(f.weight, untyped({ dtype: 'int8' }))],
+  ['an unknown option', "'options' must have no other keys than dtype, transposed, bias, but got 'transpose'", (f) => LmHead.dense(f.weight, untyped({ transpose: true }))],
+  ['transposed that is no boolean', "'transposed' must be true or false, but got 'yes'", (f) => LmHead.dense(f.weight, untyped({ transposed: 'yes' }))],
+  ['a weight of rank 1', "'weight' must have shape [vocabulary, hidden], both at least 1, but got shape [5]", (f) => LmHead.dense(untyped(f.bias))],
+  ['a weight of rank 1, transposed', "'weight' must have shape [hidden, vocabulary], both at least 1, but got shape [5]", (f) => LmHead.dense(untyped(f.bias), { transposed: true })],
+  ['an int32 weight', "'weight' must have dtype float32, but got dtype int32", (f) => LmHead.dense(f.int, { dtype: 'bfloat16' })],
+  ['a disposed weight', "'weight' must be a tensor that exists", (f) => LmHead.dense(f.disposed)],
+  ['a bias of the wrong length', "'bias' must have shape [5] (the vocabulary), but got shape [64]", (f) => LmHead.dense(f.weight, { bias: tf.zeros([64]) })],
+  ['a weight that overflows float16', "'weight' must hold no finite number that overflows float16, but got a magnitude of at least 65520", () => LmHead.dense([[1], [-65520]], { dtype: 'float16' })],
+  ['a weight that overflows bfloat16', "'weight' must hold no finite number that overflows bfloat16", () => LmHead.dense([[3.4e38, NaN]], { dtype: 'bfloat16' })],
+];
+
+// prettier-ignore
+const BINARY_HEAD: Fault[] = [
+  ['a group size that is no multiple of 32', "'groupSize' must be a positive multiple of 32, but got 48", (f) => LmHead.binary({ bits: f.bits, scales: f.scales, groupSize: 48 })],
+  ['a NaN group size', "'groupSize' must be a positive multiple of 32, but got NaN", (f) => LmHead.binary({ bits: f.bits, scales: f.scales, groupSize: NaN })],
+  ['a group size of 0', "'groupSize' must be a positive multiple of 32, but got 0", (f) => LmHead.binary({ bits: f.bits, scales: f.scales, groupSize: 0 })],
+  ['a hiddenSize that is no multiple of groupSize', "'bits' must have a hiddenSize that is a multiple of groupSize (128), but got hiddenSize 64", (f) => LmHead.binary({ bits: f.bits, scales: f.scales })],
+  ['scales for other groups', "'scales' must have shape [5,1] to go with bits, but got shape [5,2]", (f) => LmHead.binary({ bits: f.bits, scales: f.scales, groupSize: 64 })],
+  ['scales for another vocabulary', "'scales' must have shape [5,2] to go with bits, but got shape [4,2]", (f) => LmHead.binary({ bits: f.bits, scales: tf.ones([4, 2]), groupSize: 32 })],
+  ['float32 bits', "'bits' must have dtype int32, but got dtype float32", (f) => LmHead.binary({ bits: f.scales, scales: f.scales, groupSize: 32 })],
+  ['bits of rank 1', "'bits' must have shape [vocabulary, hidden / 32], both at least 1, but got shape [3]", (f) => LmHead.binary({ bits: [1, 2, 3], scales: f.scales, groupSize: 32 })],
+  ['int32 scales', "'scales' must have dtype float32, but got dtype int32", (f) => LmHead.binary({ bits: f.bits, scales: f.bits, groupSize: 32 })],
+  ['disposed scales', "'scales' must be a tensor that exists", (f) => LmHead.binary({ bits: f.bits, scales: f.disposed, groupSize: 32 })],
+  ['a scale that overflows float16', "'scales' must be finite and not overflow float16, but got a scale that is not", (f) => LmHead.binary({ bits: f.bits, scales: tf.fill([5, 2], -65520), groupSize: 32 })],
+  ['an infinite scale', "'scales' must be finite and not overflow float16", (f) => LmHead.binary({ bits: f.bits, scales: tf.fill([5, 2], Infinity), groupSize: 32 })],
+  ['a NaN scale', "'scales' must be finite and not overflow float16", (f) => LmHead.binary({ bits: f.bits, scales: tf.fill([5, 2], NaN), groupSize: 32 })],
+  ['a bias of the wrong length', "'bias' must have shape [5] (the vocabulary), but got shape [1]", (f) => LmHead.binary({ bits: f.bits, scales: f.scales, groupSize: 32, bias: [1] })],
+  ['no scales', "'scales' must be a tensor or numbers that make one, but got undefined", (f) => LmHead.binary(untyped({ bits: f.bits }))],
+  ['an unknown key', "'options' must have no other keys than bits, scales, groupSize, bias, but got 'group'", (f) => LmHead.binary(untyped({ bits: f.bits, scales: f.scales, group: 32 }))],
+  ['nothing', "'options' must be an object, but got undefined", () => LmHead.binary(untyped(undefined))],
+];
+
+// prettier-ignore
+const BINARIZE: Fault[] = [
+  ['a hiddenSize that is no multiple of 32', "'weight' must have a hiddenSize that is a multiple of groupSize (32), but got hiddenSize 33", () => LmHead.binarize(tf.ones([2, 33]), { groupSize: 32 })],
+  ['a hiddenSize that is no multiple of groupSize', "'weight' must have a hiddenSize that is a multiple of groupSize (128), but got hiddenSize 64", (f) => LmHead.binarize(f.weight)],
+  ['a fractional group size', "'groupSize' must be a positive multiple of 32, but got 32.5", (f) => LmHead.binarize(f.weight, { groupSize: 32.5 })],
+  ['a mean that overflows float16', "'weight' must have groups whose mean |w| is finite and does not overflow float16", () => LmHead.binarize(tf.fill([2, 32], -65520), { groupSize: 32 })],
+  ['a NaN weight', "'weight' must have groups whose mean |w| is finite", () => LmHead.binarize(tf.fill([2, 32], NaN), { groupSize: 32 })],
+  ['an int32 weight', "'weight' must have dtype float32, but got dtype int32", (f) => LmHead.binarize(f.int, { groupSize: 32 })],
+  ['a bias of the wrong length', "'bias' must have shape [5] (the vocabulary), but got shape [1]", (f) => LmHead.binarize(f.weight, { groupSize: 32, bias: [1] })],
+  ['an unknown option', "'options' must have no other keys than groupSize, bias, but got 'dtype'", (f) => LmHead.binarize(f.weight, untyped({ dtype: 'binary' }))],
+];
+
+// prettier-ignore
+const ARGMAX: Fault[] = [
+  ['a scalar', "'logits' must have rank 1 or higher, but got a scalar", () => vocabParallelArgmax(3)],
+  ['no columns', "'logits' must have at least one column, but got shape [2,0]", () => vocabParallelArgmax(tf.ones([2, 0]))],
+  ['int32 logits', "'logits' must have dtype float32, but got dtype int32", (f) => vocabParallelArgmax(f.int)],
+  ['disposed logits', "'logits' must be a tensor that exists", (f) => vocabParallelArgmax(f.disposed)],
+  ['a disposed shard', "'logits[1]' must be a tensor that exists", (f) => vocabParallelArgmax([f.weight, f.disposed])],
+  ['no shards', "'logits' must hold at least one shard, but got an empty array", () => vocabParallelArgmax([])],
+  ['shards of different rows', "'logits[1]' must have rows of shape [2], as logits[0], but got [5]", (f) => vocabParallelArgmax([f.hidden, f.weight])],
+  ['a shard that is no tensor', "'logits[1]' must be a tensor or numbers that make one, but got null", (f) => vocabParallelArgmax(untyped([f.hidden, null]))],
+  ['a vocabSize of 0', "'vocabSize' must be an integer in [1, 64], but got 0", (f) => vocabParallelArgmax(f.hidden, { vocabSize: 0 })],
+  ['a vocabSize over the columns', "'vocabSize' must be an integer in [1, 128], but got 129", (f) => vocabParallelArgmax([f.hidden, f.hidden], { vocabSize: 129 })],
+  ['a NaN vocabSize', "'vocabSize' must be an integer in [1, 64], but got NaN", (f) => vocabParallelArgmax(f.hidden, { vocabSize: NaN })],
+  ['a vocabStart whose ids overflow', "'vocabStart' must be an integer in [0, 2147483583], but got 2147483584", (f) => vocabParallelArgmax(f.hidden, { vocabStart: 2 ** 31 - 64 })],
+  ['a fractional vocabStart', "'vocabStart' must be an integer in [0, 2147483583], but got 0.5", (f) => vocabParallelArgmax(f.hidden, { vocabStart: 0.5 })],
+  ['columnMajor that is no boolean', "'columnMajor' must be true or false, but got 'F'", (f) => vocabParallelArgmax(f.hidden, { columnMajor: untyped('F') })],
+  ['column-major logits of rank 1', "'logits' must have shape [columns, rows] when columnMajor is set, but got shape [5]", (f) => vocabParallelArgmax(f.bias, { columnMajor: true })],
+  ['column-major logits without columns', "'logits' must have at least one column, but got shape [0,5]", () => vocabParallelArgmax(tf.ones([0, 5]), { columnMajor: true })],
+  ['an unknown option', "'options' must have no other keys than vocabStart, vocabSize, columnMajor, but got 'axis'", (f) => vocabParallelArgmax(f.hidden, untyped({ axis: 1 }))],
+];
+
+// prettier-ignore
+const CANDIDATES: Fault[] = [
+  ['int32 logits', "'logits' must have dtype float32, but got dtype int32", (f) => localArgmaxCandidates(f.int)],
+  ['a negative vocabSize', "'vocabSize' must be an integer in [0, 64], but got -1", (f) => localArgmaxCandidates(f.hidden, { vocabSize: -1 })],
+  ['an unknown option', "'options' must have no other keys than vocabStart, vocabSize, columnMajor, but got 'group'", (f) => localArgmaxCandidates(f.hidden, untyped({ group: 1 }))],
+];
+
+// prettier-ignore
+const PICK: Fault[] = [
+  ['candidates of rank 2', "'candidates' must have shape [ranks, rows, 16], ranks at least 1, but got shape [2,16]", () => pickFromCandidates(untyped(tf.zeros([2, 16], 'int32')))],
+  ['candidates of another width', "'candidates' must have shape [ranks, rows, 16], ranks at least 1, but got shape [1,2,8]", () => pickFromCandidates(tf.zeros([1, 2, 8], 'int32'))],
+  ['no ranks', "'candidates' must have shape [ranks, rows, 16], ranks at least 1, but got shape [0,2,16]", () => pickFromCandidates(tf.zeros([0, 2, 16], 'int32'))],
+  ['float32 candidates', "'candidates' must have dtype int32, but got dtype float32", () => pickFromCandidates(tf.zeros([1, 2, 16]))],
+  ['disposed candidates', "'candidates' must be a tensor that exists", (f) => pickFromCandidates(untyped(f.disposed))],
+];
+
+describeEachBackend('errors', () => {
+  let fixture: Fixture;
+  let numTensors: number;
+
+  beforeEach(() => {
+    numTensors = tf.memory().numTensors;
+    fixture = makeFixture();
+  });
+  afterEach(() => {
+    disposeFixture(fixture);
+    expect(tf.memory().numTensors).toBe(numTensors);
+  });
+
+  describe.each<[string, Fault[]]>([
+    ['lmHeadTopK', TOP_K],
+    ['lmHeadTopKDense', TOP_K_DENSE],
+    ['LmHead.dense', DENSE_HEAD],
+    ['LmHead.binary', BINARY_HEAD],
+    ['LmHead.binarize', BINARIZE],
+    ['vocabParallelArgmax', ARGMAX],
+    ['localArgmaxCandidates', CANDIDATES],
+    ['pickFromCandidates', PICK],
+  ])('%s refuses', (op, faults) => {
+    it.each(faults)('%s', (_what, message, call) => {
+      const before = tf.memory().numTensors;
+      // the tidy frees what the call itself is given; a head or a kept tensor would survive it
+      tf.tidy(() => expect(() => call(fixture)).toThrow(`Error in ${op}: argument ${message}`));
+      expect(tf.memory().numTensors).toBe(before);
+      const { values, indices } = lmHeadTopK(fixture.hidden, fixture.head, 2);
+      expect(indices.arraySync()).toEqual([
+        [0, 1],
+        [0, 1],
+      ]);
+      expect(values.arraySync()).toEqual([
+        [64, 64],
+        [64, 64],
+      ]);
+      tf.dispose([values, indices]);
+    });
+  });
+
+  it('frees a tensor made from numbers when the call throws', () => {
+    const before = tf.memory().numTensors;
+    expect(() => lmHeadTopK([[1, 2]], [[1, 2]], 2)).toThrow("argument 'k'");
+    expect(() => vocabParallelArgmax([[1, 2]], { vocabSize: 3 })).toThrow("argument 'vocabSize'");
+    expect(() => LmHead.dense([[1, 2]], { bias: [1, 2] })).toThrow("argument 'bias'");
+    expect(() => LmHead.dense([[65520]], { dtype: 'float16' })).toThrow("argument 'weight'");
+    expect(() => LmHead.binarize([new Float32Array(32).fill(NaN)], { groupSize: 32 })).toThrow("argument 'weight'");
+    expect(tf.memory().numTensors).toBe(before);
+  });
+
+  it('says in a gradient that there is none', () => {
+    const call = () => tf.grad((h) => lmHeadTopK(h, fixture.weight, 3).values)(fixture.hidden);
+    expect(call).toThrow('gradient function not found for LmHeadTopK');
+  });
+});
+
+describe('registerLmHeadKernels', () => {
+  it.each([[''], [5], [null]])('refuses %p as a name', (name) => {
+    expect(() => registerLmHeadKernels(untyped(name))).toThrow(
+      "Error in registerLmHeadKernels: argument 'backendName' must be a backend's name, but got",
+    );
+  });
+});

@@ -1,0 +1,82 @@
+import * as tf from '@tensorflow/tfjs-core';
+import type { LmHead } from 'tfjs-lm-head';
+import { lmHeadTopK, localArgmaxCandidates, pickFromCandidates, vocabParallelArgmax } from 'tfjs-lm-head';
+import { describeEachBackend } from '../backends';
+import { FORMATS, inject, randomFloats } from '../cases';
+
+/** What TensorFlow itself holds, beside tfjs's own count. */
+function counts(): number[] {
+  const { numTensors, numDataBuffers } = tf.memory();
+  const backend = tf.backend() as tf.KernelBackend & { getNumOfTFTensors?(): number };
+  return [numTensors, numDataBuffers, backend.getNumOfTFTensors?.() ?? 0];
+}
+
+// case 64: one tensor leaked a call until the crash, https://github.com/tensorflow/tfjs/issues/1120
+describeEachBackend('1000 calls leave nothing behind', () => {
+  it.each(FORMATS)('lmHeadTopK, %s', (format) => {
+    const { hidden, head, dispose } = inject(format, [randomFloats(50, 1), randomFloats(50, 2)]);
+    const once = (given: LmHead) => {
+      const { values, indices } = lmHeadTopK(hidden, given, 5);
+      tf.dispose([values, indices]);
+    };
+    once(head); // moves the inputs to the device
+    const before = counts();
+    for (let i = 0; i < 1000; i++) once(head);
+    expect(counts()).toEqual(before);
+    dispose();
+  });
+
+  it('lmHeadTopK of rank 3 with numbers, and calls that throw', () => {
+    const hidden = tf.ones([2, 2, 3]);
+    const weight = tf.ones<tf.Rank.R2>([5, 3]);
+    const once = () => {
+      const { values, indices } = lmHeadTopK(hidden, weight, 5, { bias: [1, 2, 3, 4, 5] });
+      tf.dispose([values, indices]);
+      expect(() => lmHeadTopK(hidden, weight, 6, { bias: [1, 2, 3, 4, 5] })).toThrow();
+    };
+    once();
+    const before = counts();
+    for (let i = 0; i < 1000; i++) once();
+    expect(counts()).toEqual(before);
+    tf.dispose([hidden, weight]);
+  });
+
+  it('the argmax ops', () => {
+    const shards = [tf.tensor2d(randomFloats(20, 3), [2, 10]), tf.tensor2d(randomFloats(20, 4), [2, 10])];
+    const once = () => {
+      vocabParallelArgmax(shards).dispose();
+      tf.tidy(() => {
+        const candidates = shards.map((shard) => localArgmaxCandidates(shard));
+        pickFromCandidates(tf.stack(candidates) as tf.Tensor3D);
+      });
+    };
+    once();
+    const before = counts();
+    for (let i = 0; i < 1000; i++) once();
+    expect(counts()).toEqual(before);
+    tf.dispose(shards);
+  });
+
+  it('making and disposing heads', () => {
+    const once = () => inject('float16', [[1, 2, 3]]).dispose();
+    once();
+    const before = counts();
+    for (let i = 0; i < 1000; i++) once();
+    expect(counts()).toEqual(before);
+  });
+
+  // case 66: an output was disposed with another tensor, https://github.com/tensorflow/tfjs/issues/7504
+  it.each(FORMATS)('outputs share nothing with inputs or with each other, %s', (format) => {
+    const { hidden, head, dispose } = inject(format, [[1, 5, 3]]);
+    const first = lmHeadTopK(hidden, head, 2);
+    const second = lmHeadTopK(hidden, head, 2);
+    const values = second.values.arraySync();
+    tf.dispose([first.values, first.indices]);
+    dispose();
+    const filler = tf.zeros([1, 2]);
+    filler.dataSync();
+    expect(second.indices.arraySync()).toEqual([[1, 2]]);
+    expect(second.values.arraySync()).toEqual(values);
+    tf.dispose([filler, second.values, second.indices]);
+  });
+});

@@ -1,0 +1,227 @@
+import * as fc from 'fast-check';
+import * as tf from '@tensorflow/tfjs-core';
+import { LmHead, lmHeadTopK } from 'tfjs-lm-head';
+import { halfTable, roundHalfEven, toHalf } from '../../src/backends/half';
+import { activate, describeEachBackend, GPU_MODE } from '../backends';
+import { FORMATS, randomFloats, randomSigns } from '../cases';
+import type { Half } from '../reference';
+import { packSigns, roundToHalf } from '../reference';
+
+const HALVES = ['bfloat16', 'float16'] as const;
+
+/** Two elements a word, the lower column in the lower half; unpacked with the sign of zero, and NaN as NaN. */
+function unpack(words: ArrayLike<number>, format: Half): number[] {
+  return Array.from(words).flatMap((word) => [halfTable(format)[word & 0xffff], halfTable(format)[word >>> 16]]);
+}
+
+/** Floats at and around every border of the 16-bit formats. */
+// prettier-ignore
+const AWKWARD = [
+  0, -0, 1, -1, 1 / 3, 65504, 65519.996, -65519.996, 2 ** -14, 2 ** -24, 2 ** -25, 2 ** -25 * 1.0001, 3 * 2 ** -25,
+  2 ** -14 - 2 ** -25, 2 ** -14 - 2 ** -26, 1 + 2 ** -11, 1 + 3 * 2 ** -11, 1 + 2 ** -11 + 2 ** -20, 1 + 2 ** -8,
+  1 + 3 * 2 ** -8, 1 + 2 ** -8 + 2 ** -20, 2 ** -126, 2 ** -133, 2 ** -134, 2 ** -149, NaN, Infinity, -Infinity, 2047.5, 4095,
+].map(Math.fround);
+
+describe('rounding to 16 bits', () => {
+  const floats = fc.oneof(
+    fc.float(),
+    fc.float({ min: Math.fround(-70000), max: 70000 }),
+    fc.float({ min: Math.fround(-(2 ** -13)), max: Math.fround(2 ** -13) }),
+    fc.constantFrom(...AWKWARD),
+  );
+
+  it.each(HALVES)('is to the nearest %s, ties to even', (format) => {
+    fc.assert(
+      fc.property(floats, (x) => expect(halfTable(format)[toHalf(x, format)]).toBe(roundToHalf(x, format))),
+      { numRuns: 20000, seed: 1 },
+    );
+  });
+
+  it.each(HALVES)('keeps every %s as it is', (format) => {
+    const table = halfTable(format);
+    for (let half = 0; half < 0x10000; half++) {
+      if (Number.isNaN(table[half])) expect(table[toHalf(NaN, format)]).toBeNaN();
+      else expect(toHalf(table[half], format)).toBe(half);
+    }
+  });
+
+  it('rounds halves of either sign to even', () => {
+    expect([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49, -0.51].map(roundHalfEven).map((x) => x + 0)).toEqual([
+      0, 2, 2, 0, -2, -2, 0, -1,
+    ]);
+  });
+});
+
+describeEachBackend('LmHead', (backend) => {
+  describe.each(HALVES)('dense %s', (format) => {
+    it('packs two elements a word, and pads rows to 16 bytes with zeros', () => {
+      for (const hiddenSize of [1, 2, 7, 8, 9, 30]) {
+        const weights = Float32Array.from({ length: 5 * hiddenSize }, (_, i) => AWKWARD[(i * 7) % AWKWARD.length]);
+        for (const transposed of [false, true]) {
+          tf.tidy(() => {
+            const matrix = tf.tensor2d(weights, [5, hiddenSize]);
+            const given = transposed ? tf.transpose(matrix) : matrix;
+            const head = LmHead.dense(given, { dtype: format, transposed });
+            const words = 4 * Math.ceil(hiddenSize / 8);
+            expect([head.format, head.vocabSize, head.hiddenSize]).toEqual([format, 5, hiddenSize]);
+            expect(head.tensors.weight.shape).toEqual([5, words]);
+            expect(head.tensors.weight.dtype).toBe('int32');
+            expect(head.bytes).toBe(5 * words * 4);
+            const unpacked = unpack(head.tensors.weight.dataSync(), format);
+            const expected = Array.from({ length: 5 * 2 * words }, (_, i) => {
+              const [row, column] = [Math.floor(i / (2 * words)), i % (2 * words)];
+              return column < hiddenSize ? roundToHalf(weights[row * hiddenSize + column], format) : 0;
+            });
+            expect(unpacked).toEqual(expected);
+            head.dispose();
+          });
+        }
+      }
+    });
+
+    it('keeps a NaN a NaN whatever its payload', () => {
+      const weights = new Float32Array(new Uint32Array([0x7f800001, 0xff800001, 0x7fffffff, 0xffffffff]).buffer);
+      const head = LmHead.dense(tf.tensor2d(weights, [4, 1]), { dtype: format });
+      const unpacked = unpack(head.tensors.weight.dataSync(), format);
+      expect([0, 8, 16, 24].map((i) => unpacked[i])).toEqual([NaN, NaN, NaN, NaN]);
+      head.dispose();
+    });
+
+    it('packs random numbers of any size exactly', () => {
+      fc.assert(
+        fc.property(
+          fc.array(fc.float({ noNaN: true, min: -60000, max: 60000 }), { minLength: 1, maxLength: 40 }),
+          (row) => {
+            const head = LmHead.dense([row], { dtype: format });
+            const unpacked = unpack(head.tensors.weight.dataSync(), format).slice(0, row.length);
+            head.dispose();
+            expect(unpacked).toEqual(row.map((x) => roundToHalf(x, format)));
+          },
+        ),
+        { numRuns: 50, seed: 2 },
+      );
+    });
+  });
+
+  it('keeps a float32 matrix without a copy, transposed or not', () => {
+    const weight = tf.tensor2d([1, 2, 3, 4, 5, 6], [2, 3]);
+    const { numDataBuffers } = tf.memory();
+    const head = LmHead.dense(weight);
+    const transposed = LmHead.dense(weight, { transposed: true });
+    expect(tf.memory().numDataBuffers).toBe(numDataBuffers);
+    expect([head.vocabSize, head.hiddenSize, head.bytes]).toEqual([2, 3, 24]);
+    expect([transposed.vocabSize, transposed.hiddenSize, transposed.bytes]).toEqual([3, 2, 24]);
+    weight.dispose();
+    expect(Array.from(head.tensors.weight.dataSync())).toEqual([1, 2, 3, 4, 5, 6]);
+    head.dispose();
+    transposed.dispose();
+    expect(tf.memory().numDataBuffers).toBe(numDataBuffers - 1);
+  });
+
+  it('keeps bits, and rounds scales to float16 pairs', () => {
+    const [vocabSize, hiddenSize, groupSize] = [4, 96, 32];
+    const bits = packSigns(randomSigns(vocabSize * hiddenSize, 3));
+    const scales = randomFloats(vocabSize * 3, 4);
+    scales[5] = 65519;
+    const [bitsTensor, scalesTensor] = [tf.tensor2d(bits, [4, 3], 'int32'), tf.tensor2d(scales, [4, 3])];
+    const head = LmHead.binary({ bits: bitsTensor, scales: scalesTensor, groupSize });
+    tf.dispose([bitsTensor, scalesTensor]);
+    expect([head.format, head.vocabSize, head.hiddenSize, head.groupSize]).toEqual(['binary', 4, 96, 32]);
+    expect(Array.from(head.tensors.weight.dataSync())).toEqual([...bits]);
+    expect(head.tensors.scales?.shape).toEqual([4, 2]); // 3 scales and one of padding
+    const unpacked = unpack(head.tensors.scales?.dataSync() ?? [], 'float16');
+    const expected = [0, 1, 2, 3].flatMap((id) => [...scales.subarray(3 * id, 3 * id + 3), 0]);
+    expect(unpacked).toEqual(expected.map((x) => roundToHalf(x, 'float16')));
+    expect(head.bytes).toBe(4 * (bits.length + 4 * 2));
+    head.dispose();
+  });
+
+  it('takes signs and mean magnitudes when it binarizes', () => {
+    const [vocabSize, hiddenSize, groupSize] = [3, 128, 64];
+    const weights = randomFloats(vocabSize * hiddenSize, 5);
+    weights[1] = 0;
+    weights[2] = -0;
+    weights[3] = -1e-40;
+    weights.fill(0, hiddenSize, 2 * hiddenSize); // a row that is all zero
+    const bias = [1, 2, 3];
+    const head = LmHead.binarize(tf.tensor2d(weights, [vocabSize, hiddenSize]), { groupSize, bias });
+    const signs = Int8Array.from(weights, (w) => (w < 0 ? -1 : 1));
+    expect(Array.from(head.tensors.weight.dataSync())).toEqual([...packSigns(signs)]);
+    const means = Array.from({ length: 6 }, (_, group) => {
+      const sum = weights.subarray(group * groupSize, (group + 1) * groupSize).reduce((s, w) => s + Math.abs(w), 0);
+      return roundToHalf(Math.fround(sum / groupSize), 'float16');
+    });
+    expect(unpack(head.tensors.scales?.dataSync() ?? [], 'float16')).toEqual(means);
+    expect(head.bytes).toBe(4 * (12 + 3 + 3));
+    head.dispose();
+  });
+
+  it('has a group size of 128 unless told', () => {
+    const head = LmHead.binarize(tf.ones([2, 256]));
+    expect([head.groupSize, head.tensors.scales?.shape]).toEqual([128, [2, 1]]);
+    const same = LmHead.binary({ bits: head.tensors.weight, scales: tf.ones([2, 2]) });
+    expect(same.groupSize).toBe(128);
+    head.dispose();
+    same.dispose();
+  });
+
+  it.each(FORMATS)('%s: outlives a tidy and what it was made from, and ends with dispose', (format) => {
+    const before = tf.memory().numTensors;
+    let head!: LmHead;
+    tf.tidy(() => {
+      const weight = tf.tensor2d(randomFloats(10 * 64, 6), [10, 64]);
+      const options = { bias: tf.zeros<tf.Rank.R1>([10]) };
+      head =
+        format === 'binary'
+          ? LmHead.binarize(weight, { ...options, groupSize: 32 })
+          : LmHead.dense(weight, { dtype: format, ...options });
+    });
+    expect(tf.memory().numTensors).toBe(before + (format === 'binary' ? 3 : 2));
+    expect(head.isDisposed).toBe(false);
+    const { values, indices } = lmHeadTopK(tf.ones([64]), head, 2);
+    expect(values.shape).toEqual([2]);
+    tf.dispose([values, indices]);
+    head.dispose();
+    expect(head.isDisposed).toBe(true);
+    head.dispose();
+    expect(tf.memory().numTensors).toBe(before + 1); // the ones above
+    expect(head.bytes).toBeGreaterThan(0);
+  });
+
+  it('keeps NaN and infinities of dense weights', () => {
+    for (const dtype of ['float32', ...HALVES] as const) {
+      const head = LmHead.dense([[1], [NaN], [Infinity], [-Infinity]], { dtype });
+      const { values, indices } = lmHeadTopK([1], head, 4);
+      expect(indices.arraySync()).toEqual([1, 2, 0, 3]);
+      expect(values.arraySync()).toEqual([NaN, Infinity, 1, -Infinity]);
+      head.dispose();
+    }
+  });
+
+  it('snapshots a variable', () => {
+    const variable = tf.variable(tf.tensor2d([[1], [2]]));
+    const head = LmHead.dense(variable);
+    variable.assign(tf.tensor2d([[5], [2]]));
+    expect(lmHeadTopK([1], head, 1).indices.arraySync()).toEqual([1]);
+    head.dispose();
+    variable.dispose();
+  });
+
+  if (!GPU_MODE && backend !== 'cpu') {
+    it('follows tfjs from one backend to another', async () => {
+      const weight = randomFloats(40 * 64, 7);
+      const hidden = randomFloats(64, 8);
+      for (const format of FORMATS) {
+        const matrix = tf.tensor2d(weight, [40, 64]);
+        const head =
+          format === 'binary' ? LmHead.binarize(matrix, { groupSize: 32 }) : LmHead.dense(matrix, { dtype: format });
+        const here = lmHeadTopK(hidden, head, 5).indices.arraySync();
+        await activate('cpu');
+        expect(lmHeadTopK(hidden, head, 5).indices.arraySync()).toEqual(here);
+        await activate(backend);
+        expect(lmHeadTopK(hidden, head, 5).indices.arraySync()).toEqual(here);
+        head.dispose();
+      }
+    });
+  }
+});

@@ -1,0 +1,162 @@
+/**
+ * What the ops should answer, from first principles: float64 scores and a stable sort by the order. Nothing here shares
+ * code with src/.
+ */
+// jest looks globals up slowly, and these are used in inner loops
+const { abs, floor, fround, max, min, round } = Math;
+const { isFinite } = Number;
+
+export type Matrix = Float32Array | Float64Array;
+export type Half = 'bfloat16' | 'float16';
+
+/** Negative when `a` ranks before `b`: NaN first, then the larger; 0 for a tie (JavaScript's -0 equals 0). */
+export function compareScores(a: number, b: number): number {
+  if (a !== a || b !== b) return Number(b !== b) - Number(a !== a);
+  return a > b ? -1 : Number(a < b);
+}
+
+/** Ids of the best k scores; the sort is stable, so a tie goes to the lower id. */
+export function rankIds(scores: ArrayLike<number>, k: number): number[] {
+  return Array.from(scores, (_, id) => id)
+    .sort((a, b) => compareScores(scores[a], scores[b]))
+    .slice(0, k);
+}
+
+/** `rankIds(scores, 1)[0]`, without a sort. */
+export function bestId(scores: ArrayLike<number>): number {
+  let best = 0;
+  for (let id = 1; id < scores.length; id++) if (compareScores(scores[id], scores[best]) < 0) best = id;
+  return best;
+}
+
+const double = new Float64Array(1);
+const doubleWords = new Int32Array(double.buffer);
+/** 2^(i - 200), exact. */
+const POWERS = Float64Array.from({ length: 400 }, (_, i) => 2 ** (i - 200));
+/** Adding and subtracting this rounds a number below 2^51 to an integer, ties to even. */
+const INTEGER_ROUNDER = 1.5 * 2 ** 52;
+
+/** Nearest value of a 16-bit format, ties to even, by float64 arithmetic on multiples of the last place. */
+export function roundToHalf(x: number, format: Half): number {
+  if (x === 0 || !isFinite(x)) return x;
+  const float16 = format === 'float16';
+  double[0] = x;
+  const exponent = ((doubleWords[1] >>> 20) & 0x7ff) - 1023;
+  const unit = POWERS[200 + (float16 ? max(exponent, -14) - 10 : max(exponent, -126) - 7)];
+  const rounded = (x / unit + INTEGER_ROUNDER - INTEGER_ROUNDER) * unit;
+  const largest = float16 ? 65504 : (2 - 2 ** -7) * 2 ** 127;
+  if (rounded === 0) return x < 0 ? -0 : 0;
+  return abs(rounded) > largest ? Math.sign(x) * Infinity : rounded;
+}
+
+export function roundMatrix(weights: Float32Array, format: Half | 'float32'): Float32Array {
+  return format === 'float32' ? weights : weights.map((w) => roundToHalf(w, format));
+}
+
+export interface Scores {
+  /** float64 scores of one row of hidden. */
+  scores: Float64Array;
+  /** Σ|h_i·w_i| of each. */
+  magnitudes: Float64Array;
+}
+
+/** Scores of each row of hidden [rows, H] with weights [V, H] in float64. */
+export function denseScores(hidden: Matrix, weights: Matrix, hiddenSize: number, bias?: Matrix): Scores[] {
+  const rows = hidden.length / hiddenSize;
+  const vocabSize = weights.length / hiddenSize;
+  return Array.from({ length: rows }, (_, row) => {
+    const scores = new Float64Array(vocabSize);
+    const magnitudes = new Float64Array(vocabSize);
+    for (let id = 0; id < vocabSize; id++) {
+      let sum = 0;
+      let magnitude = 0;
+      for (let i = 0; i < hiddenSize; i++) {
+        const product = hidden[row * hiddenSize + i] * weights[id * hiddenSize + i];
+        sum += product;
+        magnitude += abs(product);
+      }
+      scores[id] = sum + (bias ? bias[id] : 0);
+      magnitudes[id] = magnitude;
+    }
+    return { scores, magnitudes };
+  });
+}
+
+/** Weights of ±1 and the scale of each group, as a binary head stores them. */
+export interface BinaryWeights {
+  vocabSize: number;
+  hiddenSize: number;
+  groupSize: number;
+  /** +1 or -1, [vocabSize, hiddenSize]. */
+  signs: Int8Array;
+  /** [vocabSize, hiddenSize / groupSize]. */
+  scales: Float32Array;
+}
+
+/** Bit b of word w of a row is column 32w+b; set means +1. */
+export function packSigns(signs: Int8Array): Int32Array {
+  const bits = new Int32Array(signs.length / 32);
+  signs.forEach((sign, i) => {
+    if (sign > 0) bits[floor(i / 32)] |= 1 << (i % 32);
+  });
+  return bits;
+}
+
+/** The arithmetic of binary scores, rounding for rounding: the bits that every backend must give. */
+export function binaryScores(hidden: Float32Array, head: BinaryWeights, bias?: Float32Array): Float32Array[] {
+  const { vocabSize, hiddenSize, groupSize, signs } = head;
+  const scales = head.scales.map((scale) => roundToHalf(scale, 'float16'));
+  const groups = hiddenSize / groupSize;
+  const rows = hidden.length / hiddenSize;
+  return Array.from({ length: rows }, (_, row) => {
+    const h = hidden.subarray(row * hiddenSize, (row + 1) * hiddenSize);
+    const absmax = h.reduce((largest, x) => max(largest, abs(x)), 0); // max gives NaN when there is one
+    const scale = isFinite(absmax) ? fround(absmax / 127) : NaN;
+    const q = Array.from(h, (x) => (scale > 0 ? max(-127, min(127, roundToEven(fround(x / scale)))) : 0));
+    return Float32Array.from({ length: vocabSize }, (_unused, id) => {
+      const sums = [0, 0, 0, 0];
+      for (let group = 0; group < groups; group++) {
+        let dot = 0;
+        for (let i = group * groupSize; i < (group + 1) * groupSize; i++) dot += q[i] * signs[id * hiddenSize + i];
+        sums[group % 4] = fround(sums[group % 4] + fround(dot * scales[id * groups + group]));
+      }
+      const score = fround(fround(fround(sums[0] + sums[1]) + fround(sums[2] + sums[3])) * scale);
+      return bias ? fround(score + bias[id]) : score;
+    });
+  });
+}
+
+function roundToEven(x: number): number {
+  const up = round(x); // rounds a tie up
+  return up - x === 0.5 && up % 2 !== 0 ? up - 1 : up;
+}
+
+/** The largest error a dense score may have; with a bias, its own rounding on top. */
+export function denseBound({ scores, magnitudes }: Scores, id: number): number {
+  return 3e-5 * magnitudes[id] + 2 ** -23 * abs(scores[id]) + 2 ** -149;
+}
+
+/**
+ * Why (values, ids) is not the top k of float64 scores known up to `denseBound`, or undefined if it is. Ids of scores
+ * closer than that may come in either order, but always as the op's own values say.
+ */
+export function topKFault(values: number[], ids: number[], reference: Scores, k: number): string | undefined {
+  const { scores } = reference;
+  if (values.length !== k || ids.length !== k) return `expected ${k} values and ids`;
+  if (new Set(ids).size !== k) return 'an id occurs twice';
+  for (let j = 0; j < k; j++) {
+    const id = ids[j];
+    if (!Number.isInteger(id) || id < 0 || id >= scores.length) return `id ${id} is outside the vocabulary`;
+    if (!(abs(values[j] - scores[id]) <= denseBound(reference, id))) {
+      return `value ${values[j]} of id ${id} is too far from ${scores[id]}`;
+    }
+    if (j === 0) continue;
+    const order = compareScores(values[j - 1], values[j]);
+    if (order > 0 || (order === 0 && ids[j - 1] > id)) return `places ${j - 1} and ${j} are out of order`;
+  }
+  const returned = new Set(ids);
+  for (let id = 0; id < scores.length && k > 0; id++) {
+    if (!returned.has(id) && scores[id] > values[k - 1] + denseBound(reference, id)) return `id ${id} is missing`;
+  }
+  return undefined;
+}

@@ -1,13 +1,12 @@
-#include "lm_head_topk.h"
-
 #include <algorithm>
 
+#include "lm_head_topk.h"
 #include "lm_head_topk_binary.cuh"
 #include "lm_head_topk_half.cuh"
 #include "lm_head_topk_hopper.h"
 #include "lm_head_topk_merge.cuh"
-#include "lm_head_topk_plan.cuh"
 #include "lm_head_topk_plain.cuh"
+#include "lm_head_topk_plan.cuh"
 
 namespace lm_head {
 namespace {
@@ -37,42 +36,51 @@ struct Buffers {
   uint32_t* planes;  // binary heads
   int* groupSums;
   float* rowScales;
-  Key* partial;
+  Key* published;
+  Key* poolKeys;
+  int* poolCounts;
   Key* bounds;
+  Key* lists;
+  Key* againLists;
 };
 
-int64_t partsStride(const LmHeadTopKArgs& args) { return (args.hiddenSize + kPartsMultiple - 1) / kPartsMultiple * kPartsMultiple; }
+int64_t partsStride(const LmHeadTopKArgs& args) {
+  return (args.hiddenSize + kPartsMultiple - 1) / kPartsMultiple * kPartsMultiple;
+}
 
 bool isHalf(HeadFormat format) { return format == HeadFormat::kBfloat16 || format == HeadFormat::kFloat16; }
 
-// `plans`: every plan whose sweeps use these buffers.
-Buffers takeBuffers(Scratch& scratch, const LmHeadTopKArgs& args, std::initializer_list<Plan> plans) {
+// `plans`: every plan whose sweeps use these buffers; they share one pool.
+Buffers takeBuffers(Scratch& scratch, const LmHeadTopKArgs& args, std::initializer_list<const Plan*> plans) {
+  const size_t rows = args.rows;
+  size_t listKeys = 0, againKeys = 0;
+  for (const Plan* plan : plans) {
+    listKeys = std::max(listKeys, rows * plan->blocks * plan->globalListKeys);
+    if (plan->mayLose) againKeys = std::max(againKeys, rows * plan->againCapacity);
+  }
+  const Plan& main = **plans.begin();
   Buffers buffers{};
-  size_t partialKeys = 0;
-  int64_t paddedRows = 0;
-  for (const Plan& plan : plans) {
-    partialKeys = std::max(partialKeys, static_cast<size_t>(args.rows) * plan.blocks * plan.scan.partialStride);
-    paddedRows = std::max<int64_t>(paddedRows, static_cast<int64_t>(plan.rowGroups) * plan.scan.rowsPerBlock);
-  }
   if (isHalf(args.format)) {
-    buffers.parts = scratch.take<uint16_t>(2 * paddedRows * partsStride(args));
-    buffers.splitRows = scratch.take<SplitRow>(args.rows);
+    buffers.parts = scratch.take<uint16_t>(2 * main.rowGroups * main.scorer.rowsPerBlock * partsStride(args));
+    buffers.splitRows = scratch.take<SplitRow>(rows);
   } else if (args.format == HeadFormat::kBinary) {
-    buffers.planes = scratch.take<uint32_t>(args.rows * 8 * (args.hiddenSize / 32));
-    buffers.groupSums = scratch.take<int>(args.rows * (args.hiddenSize / args.groupSize));
-    buffers.rowScales = scratch.take<float>(args.rows);
+    buffers.planes = scratch.take<uint32_t>(rows * 8 * (args.hiddenSize / 32));
+    buffers.groupSums = scratch.take<int>(rows * (args.hiddenSize / args.groupSize));
+    buffers.rowScales = scratch.take<float>(rows);
   }
-  buffers.partial = scratch.take<Key>(partialKeys);
-  buffers.bounds = scratch.take<Key>(args.rows);
+  buffers.published = scratch.take<Key>(rows * main.blocks);
+  buffers.poolKeys = scratch.take<Key>(rows * main.scan.pool.capacity);
+  buffers.poolCounts = scratch.take<int>(rows);
+  buffers.bounds = scratch.take<Key>(rows);
+  buffers.lists = scratch.take<Key>(listKeys);
+  buffers.againLists = scratch.take<Key>(againKeys);
   return buffers;
 }
 
 cudaError_t launchMerge(const Plan& plan, int64_t kBefore, Key* bounds, cudaStream_t stream) {
   const LmHeadTopKArgs& args = plan.scan.args;
   MergeParams params{};
-  params.partial = plan.scan.partial;
-  params.lists = plan.blocks;
-  params.partialStride = plan.scan.partialStride;
+  params.pool = plan.scan.pool;
   params.k = plan.scan.k;
   params.kBefore = kBefore;
   params.kTotal = args.k;
@@ -83,50 +91,50 @@ cudaError_t launchMerge(const Plan& plan, int64_t kBefore, Key* bounds, cudaStre
   int sortSize = 1;
   while (sortSize < params.k) sortSize *= 2;
   constexpr int kThreads = 1024;
-  mergeKernel<kThreads><<<static_cast<unsigned>(args.rows), kThreads, sortSize * sizeof(Key), stream>>>(params, sortSize);
+  mergeKernel<kThreads>
+      <<<static_cast<unsigned>(args.rows), kThreads, sortSize * sizeof(Key), stream>>>(params, sortSize);
   return cudaGetLastError();
 }
 
 // --- float32, and rows of 16-bit heads that need plain arithmetic ---
 
-using PlainSize = PlainScorer<LoadFloatAligned, 1>;
+using PlainOneRow = PlainScorer<LoadFloatAligned, 1>;
 
-int plainRows(const LmHeadTopKArgs& args, int most, const Device& device) {
-  return chooseRows(args.rows, 1, most, scorerBudget(device, PlainSize::kThreads),
-                    [&](int rows) { return rows * PlainSize::sharedBytes(args.hiddenSize); });
-}
-
-template <class Load, int kRows>
-cudaError_t launchPlain(const Plan& plan, const PlainScorerParams& params, cudaStream_t stream) {
-  using Scorer = PlainScorer<Load, kRows>;
-  return launchScan<Scorer>(plan, params, Scorer::sharedBytes(plan.scan.args.hiddenSize), stream);
+ScorerShape plainShape(const LmHeadTopKArgs& args, int most, const Device& device) {
+  const auto bytes = [&](int rows) { return rows * PlainOneRow::sharedBytes(args.hiddenSize); };
+  const int rows = chooseRows(args.rows, 1, most, scorerBudget(device, PlainOneRow::kWorkers), bytes);
+  return {rows, PlainOneRow::kTileVocab, PlainOneRow::kWorkers, bytes(rows)};
 }
 
 template <class Load>
-cudaError_t launchPlain(const Plan& plan, const PlainScorerParams& params, cudaStream_t stream) {
-  switch (plan.scan.rowsPerBlock) {
+cudaError_t launchPlain(const Plan& plan, const PlainScorerParams& params, const Buffers& buffers,
+                        cudaStream_t stream) {
+  switch (plan.scorer.rowsPerBlock) {
     case 1:
-      return launchPlain<Load, 1>(plan, params, stream);
+      return launchScan<PlainScorer<Load, 1>>(plan, params, buffers.lists, buffers.againLists, stream);
     case 2:
-      return launchPlain<Load, 2>(plan, params, stream);
+      return launchScan<PlainScorer<Load, 2>>(plan, params, buffers.lists, buffers.againLists, stream);
     case 4:
-      return launchPlain<Load, 4>(plan, params, stream);
+      return launchScan<PlainScorer<Load, 4>>(plan, params, buffers.lists, buffers.againLists, stream);
     default:
-      return launchPlain<Load, 8>(plan, params, stream);
+      return launchScan<PlainScorer<Load, 8>>(plan, params, buffers.lists, buffers.againLists, stream);
   }
 }
 
-cudaError_t launchFloat(const Plan& plan, cudaStream_t stream) {
+cudaError_t launchFloat(const Plan& plan, const Buffers& buffers, cudaStream_t stream) {
   const LmHeadTopKArgs& args = plan.scan.args;
   const bool aligned16 = args.weightColumnStride == 1 && args.weightRowStride % 4 == 0 && args.hiddenSize % 4 == 0 &&
                          reinterpret_cast<uintptr_t>(args.weight) % 16 == 0;
-  return aligned16 ? launchPlain<LoadFloatAligned>(plan, {nullptr}, stream) : launchPlain<LoadFloatStrided>(plan, {nullptr}, stream);
+  return aligned16 ? launchPlain<LoadFloatAligned>(plan, {nullptr}, buffers, stream)
+                   : launchPlain<LoadFloatStrided>(plan, {nullptr}, buffers, stream);
 }
 
 // --- 16-bit ---
 
+constexpr int kFewStages = 2, kManyStages = 4;
+
 template <int kStages>
-size_t halfBytes(int rows) {
+size_t portableBytes(int rows) {
   switch (rows) {
     case 4:
       return HalfScorer<__half, 1, kStages>::kSharedBytes;
@@ -139,149 +147,161 @@ size_t halfBytes(int rows) {
   }
 }
 
-constexpr int kFewStages = 2, kManyStages = 4;
-
-int halfRows(const LmHeadTopKArgs& args, const Device& device) {
-  return chooseRows(args.rows, 4, 32, scorerBudget(device, HalfScorer<__half, 1, kFewStages>::kThreads), halfBytes<kFewStages>);
+ScorerShape portableShape(const LmHeadTopKArgs& args, const Device& device) {
+  using Smallest = HalfScorer<__half, 1, kFewStages>;
+  const size_t budget = scorerBudget(device, Smallest::kWorkers);
+  const int rows = chooseRows(args.rows, 4, 32, budget, portableBytes<kFewStages>);
+  const size_t deep = portableBytes<kManyStages>(rows);
+  return {rows, Smallest::kTileVocab, Smallest::kWorkers, deep <= budget ? deep : portableBytes<kFewStages>(rows)};
 }
 
 template <class Half, int kColumnTiles>
-cudaError_t launchHalf(const Plan& plan, const HalfScorerParams& params, const Device& device, cudaStream_t stream) {
+cudaError_t launchPortable(const Plan& plan, const HalfScorerParams& params, const Buffers& buffers,
+                           cudaStream_t stream) {
   using Deep = HalfScorer<Half, kColumnTiles, kManyStages>;
   using Shallow = HalfScorer<Half, kColumnTiles, kFewStages>;
-  if (Deep::kSharedBytes + listBytes(plan.scan, Deep::kWorkers / 32) <= device.sharedBytes) {
-    return launchScan<Deep>(plan, params, Deep::kSharedBytes, stream);
-  }
-  return launchScan<Shallow>(plan, params, Shallow::kSharedBytes, stream);
+  if (plan.scorer.sharedBytes == Deep::kSharedBytes)
+    return launchScan<Deep>(plan, params, buffers.lists, buffers.againLists, stream);
+  return launchScan<Shallow>(plan, params, buffers.lists, buffers.againLists, stream);
 }
 
 template <class Half>
-cudaError_t launchPortable(const Plan& plan, const HalfScorerParams& params, const Device& device, cudaStream_t stream) {
-  switch (plan.scan.rowsPerBlock) {
+cudaError_t launchPortable(const Plan& plan, const HalfScorerParams& params, const Buffers& buffers,
+                           cudaStream_t stream) {
+  switch (plan.scorer.rowsPerBlock) {
     case 4:
-      return launchHalf<Half, 1>(plan, params, device, stream);
+      return launchPortable<Half, 1>(plan, params, buffers, stream);
     case 8:
-      return launchHalf<Half, 2>(plan, params, device, stream);
+      return launchPortable<Half, 2>(plan, params, buffers, stream);
     case 16:
-      return launchHalf<Half, 4>(plan, params, device, stream);
+      return launchPortable<Half, 4>(plan, params, buffers, stream);
     default:
-      return launchHalf<Half, 8>(plan, params, device, stream);
+      return launchPortable<Half, 8>(plan, params, buffers, stream);
   }
 }
 
 template <class Half>
 cudaError_t launchSplit(const Plan& plan, const Buffers& buffers, cudaStream_t stream) {
   const LmHeadTopKArgs& args = plan.scan.args;
-  const unsigned rows = plan.rowGroups * plan.scan.rowsPerBlock;
+  const unsigned rows = plan.rowGroups * plan.scorer.rowsPerBlock;
   splitHiddenKernel<Half><<<rows, 256, 0, stream>>>(args.hidden, args.rows, args.hiddenSize, partsStride(args),
-                                                    static_cast<Half*>(buffers.parts), buffers.splitRows);
+                                                    static_cast<Half*>(buffers.parts), buffers.splitRows,
+                                                    plan.scan.pool);
   return cudaGetLastError();
 }
 
 template <class Half>
-cudaError_t launchHalf(const Plan& plan, const Plan& plainPlan, const Buffers& buffers, bool hopper, const Device& device,
+cudaError_t launchHalf(const Plan& plan, const Plan& plainPlan, bool hopper, const Buffers& buffers,
                        cudaStream_t stream) {
   const HalfScorerParams params{buffers.parts, partsStride(plan.scan.args), buffers.splitRows};
   if (hopper) {
-    RETURN_IF_ERROR(launchHopper(plan, params, stream));
+    RETURN_IF_ERROR(launchHopper(plan, params, buffers.lists, buffers.againLists, stream));
   } else {
-    RETURN_IF_ERROR(launchPortable<Half>(plan, params, device, stream));
+    RETURN_IF_ERROR(launchPortable<Half>(plan, params, buffers, stream));
   }
   // Rows that were not split; its blocks end at once when there is none.
-  const PlainScorerParams plainParams{buffers.splitRows};
-  if (plainPlan.scan.rowsPerBlock == 1) return launchPlain<LoadHalf<Half>, 1>(plainPlan, plainParams, stream);
-  return launchPlain<LoadHalf<Half>, 4>(plainPlan, plainParams, stream);
+  return launchPlain<LoadHalf<Half>>(plainPlan, {buffers.splitRows}, buffers, stream);
 }
 
 // --- binary ---
 
-template <int kRows>
-cudaError_t launchBinary(const Plan& plan, const BinaryScorerParams& params, cudaStream_t stream) {
-  using Scorer = BinaryScorer<kRows>;
+ScorerShape binaryShape(const LmHeadTopKArgs& args, const Device& device) {
+  using OneRow = BinaryScorer<1>;
+  const auto bytes = [&](int rows) { return rows * OneRow::sharedBytes(args.hiddenSize, args.groupSize); };
+  const int rows = chooseRows(args.rows, 1, 8, scorerBudget(device, OneRow::kWorkers), bytes);
+  return {rows, OneRow::kTileVocab, OneRow::kWorkers, bytes(rows)};
+}
+
+cudaError_t launchQuantize(const Plan& plan, const Buffers& buffers, cudaStream_t stream) {
   const LmHeadTopKArgs& args = plan.scan.args;
-  return launchScan<Scorer>(plan, params, Scorer::sharedBytes(args.hiddenSize, args.groupSize), stream);
-}
-
-int binaryRows(const LmHeadTopKArgs& args, const Device& device) {
-  return chooseRows(args.rows, 1, 8, scorerBudget(device, BinaryScorer<1>::kThreads), [&](int rows) {
-    return rows * BinaryScorer<1>::sharedBytes(args.hiddenSize, args.groupSize);
-  });
-}
-
-cudaError_t launchQuantize(const LmHeadTopKArgs& args, const Buffers& buffers, cudaStream_t stream) {
-  quantizeHiddenKernel<<<static_cast<unsigned>(args.rows), 256, 0, stream>>>(args.hidden, args.hiddenSize, args.groupSize, buffers.planes,
-                                                                            buffers.groupSums, buffers.rowScales);
+  quantizeHiddenKernel<<<static_cast<unsigned>(args.rows), 256, 0, stream>>>(
+      args.hidden, args.hiddenSize, args.groupSize, buffers.planes, buffers.groupSums, buffers.rowScales,
+      plan.scan.pool);
   return cudaGetLastError();
 }
 
 cudaError_t launchBinary(const Plan& plan, const Buffers& buffers, cudaStream_t stream) {
   const BinaryScorerParams params{buffers.planes, buffers.groupSums, buffers.rowScales};
-  switch (plan.scan.rowsPerBlock) {
+  switch (plan.scorer.rowsPerBlock) {
     case 1:
-      return launchBinary<1>(plan, params, stream);
+      return launchScan<BinaryScorer<1>>(plan, params, buffers.lists, buffers.againLists, stream);
     case 2:
-      return launchBinary<2>(plan, params, stream);
+      return launchScan<BinaryScorer<2>>(plan, params, buffers.lists, buffers.againLists, stream);
     case 4:
-      return launchBinary<4>(plan, params, stream);
+      return launchScan<BinaryScorer<4>>(plan, params, buffers.lists, buffers.againLists, stream);
     default:
-      return launchBinary<8>(plan, params, stream);
+      return launchScan<BinaryScorer<8>>(plan, params, buffers.lists, buffers.againLists, stream);
   }
 }
 
 // --- all formats ---
 
 struct Plans {
-  Plan main;
-  Plan plain;  // 16-bit heads: the rows that need plain arithmetic; writes the same lists as `main`
-
   bool hopper;
+  Plan main;
+  Plan plain;  // 16-bit heads: the rows that need plain arithmetic
 
   Plans(const LmHeadTopKArgs& args, Path path, const Device& device)
-      : main(mainPlan(args, path, device)), plain(main), hopper(usesHopper(args, path, device)) {
-    if (!isHalf(args.format)) return;
-    plain.scan.rowsPerBlock = plainRows(args, 4, device) == 4 ? 4 : 1;
-    plain.rowGroups = static_cast<int>((args.rows + plain.scan.rowsPerBlock - 1) / plain.scan.rowsPerBlock);
-  }
+      : hopper(isHalf(args.format) && path == Path::kBest && device.computeCapability == 90),
+        main(args, shape(args, hopper, device), device),
+        plain(main, plainShape(args, 4, device), device) {}
 
  private:
-  static bool usesHopper(const LmHeadTopKArgs& args, Path path, const Device& device) {
-    return isHalf(args.format) && path == Path::kBest && device.computeCapability == 90;
-  }
-
-  static Plan mainPlan(const LmHeadTopKArgs& args, Path path, const Device& device) {
-    if (usesHopper(args, path, device)) return Plan(args, hopperRows(args), hopperTileVocab(args), device);
-    if (isHalf(args.format)) return Plan(args, halfRows(args, device), HalfScorer<__half, 1, kFewStages>::kTileVocab, device);
-    if (args.format == HeadFormat::kBinary) return Plan(args, binaryRows(args, device), BinaryScorer<1>::kTileVocab, device);
-    return Plan(args, plainRows(args, 8, device), PlainSize::kTileVocab, device);
+  static ScorerShape shape(const LmHeadTopKArgs& args, bool hopper, const Device& device) {
+    if (hopper) return hopperShape(args);
+    if (isHalf(args.format)) return portableShape(args, device);
+    return args.format == HeadFormat::kBinary ? binaryShape(args, device) : plainShape(args, 8, device);
   }
 };
+
+__global__ void clearPoolKernel(RowPool pool) { clearRow(pool, blockIdx.x); }
+
+// What comes before the sweeps: hidden in the form that the scorer needs, and an empty pool.
+cudaError_t launchPrepare(const Plan& plan, const Buffers& buffers, cudaStream_t stream) {
+  switch (plan.scan.args.format) {
+    case HeadFormat::kBfloat16:
+      return launchSplit<__nv_bfloat16>(plan, buffers, stream);
+    case HeadFormat::kFloat16:
+      return launchSplit<__half>(plan, buffers, stream);
+    case HeadFormat::kBinary:
+      return launchQuantize(plan, buffers, stream);
+    case HeadFormat::kFloat32:
+      clearPoolKernel<<<static_cast<unsigned>(plan.scan.args.rows), 128, 0, stream>>>(plan.scan.pool);
+      return cudaGetLastError();
+  }
+  return cudaErrorInvalidValue;
+}
 
 // Rows that one launch serves: gridDim.y, the row groups, ends at 65,535, for the least number of rows a group.
 constexpr int64_t kMaxRowsPerLaunch = 32768;
 
-cudaError_t launchRows(const LmHeadTopKArgs& args, Path path, const Device& device, void* scratchMemory, cudaStream_t stream) {
+cudaError_t launchRows(const LmHeadTopKArgs& args, Path path, const Device& device, void* scratchMemory,
+                       cudaStream_t stream) {
   Plans plans(args, path, device);
   Scratch scratch(scratchMemory);
-  const Buffers buffers = takeBuffers(scratch, args, {plans.main, plans.plain});
-  if (args.format == HeadFormat::kBfloat16) RETURN_IF_ERROR(launchSplit<__nv_bfloat16>(plans.main, buffers, stream));
-  if (args.format == HeadFormat::kFloat16) RETURN_IF_ERROR(launchSplit<__half>(plans.main, buffers, stream));
-  if (args.format == HeadFormat::kBinary) RETURN_IF_ERROR(launchQuantize(args, buffers, stream));
+  const Buffers buffers = takeBuffers(scratch, args, {&plans.main, &plans.plain});
+  for (Plan* plan : {&plans.main, &plans.plain}) {
+    plan->scan.pool.published = buffers.published;
+    plan->scan.pool.keys = buffers.poolKeys;
+    plan->scan.pool.counts = buffers.poolCounts;
+  }
+  // The merge leaves the pool empty for the sweeps after the first.
+  RETURN_IF_ERROR(launchPrepare(plans.main, buffers, stream));
 
   for (int64_t done = 0; done < args.k; done += plans.main.scan.k) {
     for (Plan* plan : {&plans.main, &plans.plain}) {
       plan->scan.k = static_cast<int>(std::min<int64_t>(args.k - done, kMaxKPerSweep));
-      plan->scan.partial = buffers.partial;
       plan->scan.bounds = done == 0 ? nullptr : buffers.bounds;
     }
     switch (args.format) {
       case HeadFormat::kFloat32:
-        RETURN_IF_ERROR(launchFloat(plans.main, stream));
+        RETURN_IF_ERROR(launchFloat(plans.main, buffers, stream));
         break;
       case HeadFormat::kBfloat16:
-        RETURN_IF_ERROR(launchHalf<__nv_bfloat16>(plans.main, plans.plain, buffers, plans.hopper, device, stream));
+        RETURN_IF_ERROR(launchHalf<__nv_bfloat16>(plans.main, plans.plain, plans.hopper, buffers, stream));
         break;
       case HeadFormat::kFloat16:
-        RETURN_IF_ERROR(launchHalf<__half>(plans.main, plans.plain, buffers, plans.hopper, device, stream));
+        RETURN_IF_ERROR(launchHalf<__half>(plans.main, plans.plain, plans.hopper, buffers, stream));
         break;
       case HeadFormat::kBinary:
         RETURN_IF_ERROR(launchBinary(plans.main, buffers, stream));
@@ -309,7 +329,7 @@ cudaError_t lmHeadTopKScratchBytes(const LmHeadTopKArgs& args, size_t* bytes, Pa
   const LmHeadTopKArgs slice = sliceRows(args, 0);
   const Plans plans(slice, path, device);
   Scratch counter(nullptr);
-  takeBuffers(counter, slice, {plans.main, plans.plain});
+  takeBuffers(counter, slice, {&plans.main, &plans.plain});
   *bytes = counter.used();
   return cudaSuccess;
 }

@@ -13,15 +13,16 @@ namespace lm_head {
 // More than this many results take a sweep for each so many.
 constexpr int kMaxKPerSweep = 2048;
 
-// kPortable: what runs on every GPU from compute capability 8.0 on; kBest: also what only this GPU can do. Between paths, the
-// last bits of dense scores may differ.
+// kPortable: what runs on every GPU from compute capability 8.0 on; kBest: also what only this GPU can do. Between
+// paths, the last bits of dense scores may differ.
 enum class Path { kBest, kPortable };
 
 // Bytes of scratch memory that launchLmHeadTopK needs on the current device, 256-byte aligned.
 cudaError_t lmHeadTopKScratchBytes(const LmHeadTopKArgs& args, size_t* bytes, Path path = Path::kBest);
 
-// Enqueues on `stream`; neither allocates nor synchronizes, so it can be captured in a CUDA graph. Every pointer of `args`
-// is device memory; `hidden` and bias may have any float alignment, 16-bit and binary weights are 16-byte aligned.
+// Enqueues on `stream`; neither allocates nor synchronizes, so it can be captured in a CUDA graph. Every pointer of
+// `args` is device memory; `hidden` and bias may have any float alignment, 16-bit and binary weights are 16-byte
+// aligned.
 cudaError_t launchLmHeadTopK(const LmHeadTopKArgs& args, void* scratch, cudaStream_t stream, Path path = Path::kBest);
 
 }  // namespace lm_head

@@ -1,6 +1,7 @@
-// Binary heads on 1-bit tensor cores, with no weight ever expanded. Hidden is quantized to int8 and cut into its 8 bit planes;
-// and + popcount of a weight row with a plane, weighted by the plane's power of two, is the sum of q where the weight is +1.
-// The arithmetic is that of the plain reference, step for step: exact integer group sums, then single fp32 roundings.
+// Binary heads on 1-bit tensor cores, with no weight ever expanded. Hidden is quantized to int8 and cut into its 8 bit
+// planes; and + popcount of a weight row with a plane, weighted by the plane's power of two, is the sum of q where the
+// weight is +1. The arithmetic is that of the plain reference, step for step: exact integer group sums, then single
+// fp32 roundings.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -9,14 +10,15 @@
 
 namespace lm_head {
 
-// Quantizes a row to q = round(h / scale), scale = absmax / 127, in two's complement; writes planes [rows, 8, words], the
-// sum of q of each group [rows, groups] and the scale [rows]. A block a row.
-// A row with NaN or infinity gets scale NaN, for IEEE arithmetic would make all of its scores NaN.
-__global__ void quantizeHiddenKernel(const float* hidden, int64_t hiddenSize, int64_t groupSize, uint32_t* planes, int* groupSums,
-                                     float* rowScales) {
+// Quantizes a row to q = round(h / scale), scale = absmax / 127, in two's complement; writes planes [rows, 8, words],
+// the sum of q of each group [rows, groups] and the scale [rows]. A block a row. Also empties the row's pool. A row
+// with NaN or infinity gets scale NaN, for IEEE arithmetic would make all of its scores NaN.
+__global__ void quantizeHiddenKernel(const float* hidden, int64_t hiddenSize, int64_t groupSize, uint32_t* planes,
+                                     int* groupSums, float* rowScales, RowPool pool) {
   const int64_t row = blockIdx.x, words = hiddenSize / 32, groups = hiddenSize / groupSize;
   const float* source = hidden + row * hiddenSize;
   int* sums = groupSums + row * groups;
+  clearRow(pool, row);
   float largest = 0.0f;
   int finite = 1;
   for (int64_t i = threadIdx.x; i < hiddenSize; i += blockDim.x) {
@@ -25,7 +27,8 @@ __global__ void quantizeHiddenKernel(const float* hidden, int64_t hiddenSize, in
     largest = fmaxf(largest, magnitude);
   }
   for (int64_t i = threadIdx.x; i < groups; i += blockDim.x) sums[i] = 0;
-  for (int offset = 16; offset > 0; offset /= 2) largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, offset));
+  for (int offset = 16; offset > 0; offset /= 2)
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, offset));
   __shared__ float warpLargest[32];
   if (threadIdx.x % 32 == 0) warpLargest[threadIdx.x / 32] = largest;
   finite = __syncthreads_and(finite);
@@ -37,7 +40,8 @@ __global__ void quantizeHiddenKernel(const float* hidden, int64_t hiddenSize, in
   for (int64_t word = threadIdx.x / 32; word < words; word += blockDim.x / 32) {
     int q = 0;
     // A scale of 0, also by underflow, makes every score 0 whatever q is.
-    if (scale > 0.0f) q = static_cast<int>(fminf(fmaxf(rintf(__fdiv_rn(source[word * 32 + lane], scale)), -127.0f), 127.0f));
+    if (scale > 0.0f)
+      q = static_cast<int>(fminf(fmaxf(rintf(__fdiv_rn(source[word * 32 + lane], scale)), -127.0f), 127.0f));
     uint32_t mine = 0;
     for (int plane = 0; plane < 8; ++plane) {
       const uint32_t bits = __ballot_sync(0xffffffffu, (q >> plane) & 1);
@@ -63,8 +67,9 @@ __device__ inline void countAnd(int (&counts)[4], uint32_t a0, uint32_t a1, uint
                : "r"(a0), "r"(a1), "r"(b));
 }
 
-// 8 warps, each 16 ids of the tile. Lane (g, t) holds bits of ids g and g+8, counts for planes 2t and 2t+1, and, once a quad
-// has exchanged its counts, the groups whose index is t mod 4: the four running sums of the definition are the quad's lanes.
+// 8 warps, each 16 ids of the tile. Lane (g, t) holds bits of ids g and g+8, counts for planes 2t and 2t+1, and, once a
+// quad has exchanged its counts, the groups whose index is t mod 4: the four running sums of the definition are the
+// quad's lanes.
 template <int kRows>
 class BinaryScorer {
  public:
@@ -78,7 +83,8 @@ class BinaryScorer {
   }
   __device__ size_t sharedBytes() const { return sharedBytes(args_.hiddenSize, args_.groupSize); }
 
-  __device__ BinaryScorer(const ScanParams& scan, const Params& params, unsigned char* shared, int64_t rowBegin, int rows)
+  __device__ BinaryScorer(const ScanParams& scan, const Params& params, unsigned char* shared, int64_t rowBegin,
+                          int rows)
       : args_(scan.args), rows_(rows) {
     words_ = static_cast<int>(args_.hiddenSize / 32);
     groups_ = static_cast<int>(args_.hiddenSize / args_.groupSize);
@@ -95,6 +101,7 @@ class BinaryScorer {
       groupSums_[i] = i / groups_ < rows ? params.groupSums[rowBegin * groups_ + i] : 0;
     }
     for (int i = threadIdx.x; i < rows; i += kThreads) rowScales_[i] = params.rowScales[rowBegin + i];
+    __syncthreads();
   }
 
   __device__ bool hasWork() const { return true; }
@@ -133,7 +140,8 @@ class BinaryScorer {
       const int group = firstGroup + t;
       const bool real = group < groups_;
       float groupScales[2];
-      for (int half = 0; half < 2; ++half) groupScales[half] = real ? __half2float(__ushort_as_half(__ldg(scales[half] + group))) : 0.0f;
+      for (int half = 0; half < 2; ++half)
+        groupScales[half] = real ? __half2float(__ushort_as_half(__ldg(scales[half] + group))) : 0.0f;
 #pragma unroll
       for (int row = 0; row < kRows; ++row) {
 #pragma unroll

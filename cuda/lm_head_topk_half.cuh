@@ -1,5 +1,6 @@
-// 16-bit heads on tensor cores, without rounding hidden: each hidden row becomes two columns of 16-bit parts, and a score is
-// the sum of two products with the same weights. A product is one fixed chain (see kChunk), whatever the batch.
+// 16-bit heads on tensor cores, without rounding hidden: each hidden row becomes two columns of 16-bit parts, and a
+// score is the sum of two products with the same weights. A product is one fixed chain (see kChunk), whatever the
+// batch.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -14,23 +15,24 @@ namespace lm_head {
 // Columns between two roundings to a plain fp32 sum: tensor cores truncate, and short chains keep that below the bound.
 constexpr int kChunk = 128;
 
-__device__ inline void multiplyAdd(float (&sum)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1,
-                                   __nv_bfloat16) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-               : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+__device__ inline void multiplyAdd(float (&sum)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
+                                   uint32_t b1, __nv_bfloat16) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-__device__ inline void multiplyAdd(float (&sum)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1,
-                                   __half) {
+__device__ inline void multiplyAdd(float (&sum)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
+                                   uint32_t b1, __half) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
                : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
 // 8 warps, each 16 ids of the tile; kColumnTiles tiles of 8 columns (4 rows, two parts each); kStages chunks in flight.
-// Lane (g, t) = (lane / 4, lane % 4) of a warp copies what it multiplies itself, 8 neighbouring columns of ids g and g+8 at a
-// time: a dot product may take its columns in any order, so these 8 are its share of two matrix products.
+// Lane (g, t) = (lane / 4, lane % 4) of a warp copies what it multiplies itself, 8 neighbouring columns of ids g and
+// g+8 at a time: a dot product may take its columns in any order, so these 8 are its share of two matrix products.
 template <class Half, int kColumnTiles, int kStages>
 class HalfScorer {
  public:
@@ -42,7 +44,8 @@ class HalfScorer {
   // 64 bytes of padding: two columns, read together, then lie in different banks.
   static constexpr int kPartPitch = kChunk * 2 + 64;
   static constexpr int kStageBytes = kWeightBytes + 8 * kColumnTiles * kPartPitch;
-  static constexpr size_t kSharedBytes = static_cast<size_t>(kStages) * kStageBytes + ((kRows * sizeof(SplitRow) + 15) / 16) * 16;
+  static constexpr size_t kSharedBytes =
+      static_cast<size_t>(kStages) * kStageBytes + ((kRows * sizeof(SplitRow) + 15) / 16) * 16;
 
   __device__ size_t sharedBytes() const { return kSharedBytes; }
 
@@ -56,6 +59,7 @@ class HalfScorer {
     tiles_ = (args_.vocabSize + kTileVocab - 1) / kTileVocab;
     issueTile_ = blockIdx.x;
     for (int stage = 0; stage < kStages - 1; ++stage) issueNext();
+    __syncthreads();
   }
 
   __device__ bool hasWork() const { return true; }
@@ -79,7 +83,8 @@ class HalfScorer {
         const uint4 lower = weights[0], upper = weights[kThreads];
 #pragma unroll
         for (int column = 0; column < kColumnTiles; ++column) {
-          const uint4 part = *reinterpret_cast<const uint4*>(stage + kWeightBytes + (column * 8 + g) * kPartPitch + step * 64 + t * 16);
+          const uint4 part = *reinterpret_cast<const uint4*>(stage + kWeightBytes + (column * 8 + g) * kPartPitch +
+                                                             step * 64 + t * 16);
           multiplyAdd(products[column], lower.x, upper.x, lower.y, upper.y, part.x, part.y, Half());
           multiplyAdd(products[column], lower.z, upper.z, lower.w, upper.w, part.z, part.w, Half());
         }

@@ -1,4 +1,5 @@
-// 16-bit heads on compute capability 9.0: one thread keeps bulk tensor copies in flight, warpgroups multiply from shared memory.
+// 16-bit heads on compute capability 9.0: one thread keeps bulk tensor copies in flight, warpgroups multiply from
+// shared memory.
 #pragma once
 
 #include "common/hopper.cuh"
@@ -13,9 +14,9 @@ struct HopperScorerParams {
   const SplitRow* splitRows;
 };
 
-// kWarpgroups warpgroups, each 64 ids of the tile against kColumns columns of parts (two a row), and one warp that copies.
-// The chain of a product is the same for every kColumns: 16 columns a step, kFlush columns in the tensor core's own sum
-// (which truncates; short chains keep that small), then a plain fp32 sum.
+// kWarpgroups warpgroups, each 64 ids of the tile against kColumns columns of parts (two a row), and one warp that
+// copies. The chain of a product is the same for every kColumns: 16 columns a step, kFlush columns in the tensor core's
+// own sum (which truncates; short chains keep that small), then a plain fp32 sum.
 template <class Half, int kColumns, int kWarpgroups, int kStages>
 class HopperScorer {
  public:
@@ -23,19 +24,21 @@ class HopperScorer {
   // Where sums need more registers than an even share, a whole warpgroup of helpers gives up its own.
   static constexpr bool kMovesRegisters = kColumns == 128;
   static constexpr int kHelperRegisters = 24, kWorkerRegisters = 112;
-  static constexpr int kWorkers = kWarpgroups * 128, kThreads = kWorkers + (kMovesRegisters ? 128 : 32), kTileVocab = kWarpgroups * 64;
+  static constexpr int kWorkers = kWarpgroups * 128, kThreads = kWorkers + (kMovesRegisters ? 128 : 32),
+                       kTileVocab = kWarpgroups * 64;
   static constexpr int kRows = kColumns / 2;
   static constexpr int kChunk = 64;  // columns, 128 bytes: what one swizzle pattern spans
   static constexpr int kFlush = 256;
   static constexpr int kWeightBytes = kTileVocab * kChunk * 2;
   static constexpr int kPartBytes = kColumns * kChunk * 2;
   static constexpr int kStageBytes = kWeightBytes + kPartBytes;
-  static constexpr size_t kSharedBytes =
-      static_cast<size_t>(kStages) * kStageBytes + (2 * kStages * sizeof(uint64_t) + kRows * sizeof(SplitRow) + 15) / 16 * 16;
+  static constexpr size_t kSharedBytes = static_cast<size_t>(kStages) * kStageBytes +
+                                         (2 * kStages * sizeof(uint64_t) + kRows * sizeof(SplitRow) + 15) / 16 * 16;
 
   __device__ size_t sharedBytes() const { return kSharedBytes; }
 
-  __device__ HopperScorer(const ScanParams& scan, const Params& params, unsigned char* shared, int64_t rowBegin, int rows)
+  __device__ HopperScorer(const ScanParams& scan, const Params& params, unsigned char* shared, int64_t rowBegin,
+                          int rows)
       : args_(scan.args), params_(params), shared_(shared), rowBegin_(rowBegin), rows_(rows) {
     full_ = reinterpret_cast<uint64_t*>(shared + kStages * kStageBytes);
     empty_ = full_ + kStages;
@@ -67,8 +70,10 @@ class HopperScorer {
         waitBarrier(empty_ + stage, parity);
         unsigned char* memory = shared_ + stage * kStageBytes;
         arriveExpecting(full_ + stage, kStageBytes);
-        copyTensorBox(memory, &params_.weight, chunk * kChunk, static_cast<int>(tile * kTileVocab), full_ + stage, kEvictFirst);
-        copyTensorBox(memory + kWeightBytes, &params_.parts, chunk * kChunk, static_cast<int>(2 * rowBegin_), full_ + stage, kEvictLast);
+        copyTensorBox(memory, &params_.weight, chunk * kChunk, static_cast<int>(tile * kTileVocab), full_ + stage,
+                      kEvictFirst);
+        copyTensorBox(memory + kWeightBytes, &params_.parts, chunk * kChunk, static_cast<int>(2 * rowBegin_),
+                      full_ + stage, kEvictLast);
         advance(stage, parity);
       }
     }

@@ -6,10 +6,9 @@
 
 namespace lm_head {
 
-// Rows and ids that a block takes at a time.
-int hopperRows(const LmHeadTopKArgs& args);
-int hopperTileVocab(const LmHeadTopKArgs& args);
+ScorerShape hopperShape(const LmHeadTopKArgs& args);
 
-cudaError_t launchHopper(const Plan& plan, const HalfScorerParams& params, cudaStream_t stream);
+cudaError_t launchHopper(const Plan& plan, const HalfScorerParams& params, Key* lists, Key* againLists,
+                         cudaStream_t stream);
 
 }  // namespace lm_head

@@ -1,14 +1,12 @@
 // The best k of all blocks' lists, sorted.
 #pragma once
 
-#include "common/top_k_select.cuh"
+#include "common/top_k_lists.cuh"
 
 namespace lm_head {
 
 struct MergeParams {
-  const Key* partial;  // [rows, lists, partialStride], of which the first k of each list are filled
-  int lists;
-  int partialStride;
+  RowPool pool;
   int k;            // results of this sweep, at most kMaxKPerSweep
   int64_t kBefore;  // results of the sweeps before
   int64_t kTotal;
@@ -18,25 +16,27 @@ struct MergeParams {
   Key* bounds;       // [rows]: the last key taken; what the next sweep stays below
 };
 
-// A block a row. Shared memory: `sortSize` keys, the power of two at or above k.
+// A block a row. Shared memory: `sortSize` keys, the power of two at or above k. Leaves the pool empty for the next
+// sweep.
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads) mergeKernel(MergeParams params, int sortSize) {
   extern __shared__ Key best[];
   __shared__ SelectScratch scratch;
   const int64_t row = blockIdx.x;
-  const Key* partial = params.partial + row * params.lists * params.partialStride;
+  const Key* keys = params.pool.keys + row * params.pool.capacity;
   const auto block = cg::this_thread_block();
-  const int k = params.k, count = params.lists * k;
-  const auto keyAt = [&](int i) { return partial[static_cast<int64_t>(i / k) * params.partialStride + i % k]; };
-  const Key bound = kthLargest(block, keyAt, count, k, scratch);
+  const int k = params.k, count = params.pool.counts[row];
+  const Key bound = count > k ? kthLargest(
+                                    block, [keys](int i) { return keys[i]; }, count, k, scratch)
+                              : kWorstKey;
 
   if (threadIdx.x == 0) scratch.kept = 0;
   for (int i = k + threadIdx.x; i < sortSize; i += kThreads) best[i] = kWorstKey;
   block.sync();
   for (int i = threadIdx.x; i < count; i += kThreads) {
-    const Key key = keyAt(i);
-    if (key >= bound && key != kWorstKey) best[atomicAdd(&scratch.kept, 1)] = key;
+    if (keys[i] >= bound) best[atomicAdd(&scratch.kept, 1)] = keys[i];
   }
+  clearRow(params.pool, row);
   block.sync();
 
   // Bitonic sort, best first.

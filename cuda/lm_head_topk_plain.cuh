@@ -1,5 +1,6 @@
 // float32 heads, and the hidden rows of 16-bit heads that tensor cores cannot serve exactly (see SplitRow): plain fp32
-// arithmetic. A dot product is one fixed chain: lane l of a warp takes columns 128c + 4l .. +3 of every chunk c, in order.
+// arithmetic. A dot product is one fixed chain: lane l of a warp takes columns 128c + 4l .. +3 of every chunk c, in
+// order.
 #pragma once
 
 #include "lm_head_topk_scan.cuh"
@@ -11,16 +12,18 @@ namespace lm_head {
 struct LoadFloatAligned {  // hiddenSize and row stride multiples of 4, 16-byte aligned
   static __device__ float4 load(const LmHeadTopKArgs& args, int64_t id, int64_t column) {
     if (column >= args.hiddenSize) return {};
-    return __ldg(reinterpret_cast<const float4*>(static_cast<const float*>(args.weight) + id * args.weightRowStride + column));
+    return __ldg(
+        reinterpret_cast<const float4*>(static_cast<const float*>(args.weight) + id * args.weightRowStride + column));
   }
 };
 
 struct LoadFloatStrided {
   static __device__ float4 load(const LmHeadTopKArgs& args, int64_t id, int64_t column) {
-    const float* source = static_cast<const float*>(args.weight) + id * args.weightRowStride + column * args.weightColumnStride;
+    const float* source =
+        static_cast<const float*>(args.weight) + id * args.weightRowStride + column * args.weightColumnStride;
     const int64_t stride = args.weightColumnStride, left = args.hiddenSize - column;
-    return {left > 0 ? __ldg(source) : 0.0f, left > 1 ? __ldg(source + stride) : 0.0f, left > 2 ? __ldg(source + 2 * stride) : 0.0f,
-            left > 3 ? __ldg(source + 3 * stride) : 0.0f};
+    return {left > 0 ? __ldg(source) : 0.0f, left > 1 ? __ldg(source + stride) : 0.0f,
+            left > 2 ? __ldg(source + 2 * stride) : 0.0f, left > 3 ? __ldg(source + 3 * stride) : 0.0f};
   }
 };
 
@@ -28,7 +31,8 @@ template <class Half>
 struct LoadHalf {
   static __device__ float4 load(const LmHeadTopKArgs& args, int64_t id, int64_t column) {
     if (column >= args.weightRowStride) return {};
-    const uint2 bits = __ldg(reinterpret_cast<const uint2*>(static_cast<const Half*>(args.weight) + id * args.weightRowStride + column));
+    const uint2 bits = __ldg(
+        reinterpret_cast<const uint2*>(static_cast<const Half*>(args.weight) + id * args.weightRowStride + column));
     const Half* four = reinterpret_cast<const Half*>(&bits);
     using Traits = SplitTraits<Half>;
     return {Traits::widen(four[0]), Traits::widen(four[1]), Traits::widen(four[2]), Traits::widen(four[3])};
@@ -55,8 +59,12 @@ class PlainScorer {
   }
   __device__ size_t sharedBytes() const { return sharedBytes(args_.hiddenSize); }
 
-  __device__ PlainScorer(const ScanParams& scan, const Params& params, unsigned char* shared, int64_t rowBegin, int rows)
-      : args_(scan.args), hidden_(reinterpret_cast<float*>(shared)), rows_(rows), padded_(paddedSize(args_.hiddenSize)) {
+  __device__ PlainScorer(const ScanParams& scan, const Params& params, unsigned char* shared, int64_t rowBegin,
+                         int rows)
+      : args_(scan.args),
+        hidden_(reinterpret_cast<float*>(shared)),
+        rows_(rows),
+        padded_(paddedSize(args_.hiddenSize)) {
     served_ = reinterpret_cast<int*>(hidden_ + kRows * padded_);
     int served = 0;
     if (threadIdx.x < rows) {
@@ -70,6 +78,7 @@ class PlainScorer {
       const bool real = row < rows && column < args_.hiddenSize;
       hidden_[i] = real ? args_.hidden[(rowBegin + row) * args_.hiddenSize + column] : 0.0f;
     }
+    __syncthreads();
   }
 
   __device__ bool hasWork() const { return hasWork_; }

@@ -27,37 +27,79 @@ struct Device {
   }
 };
 
-// Lists in shared memory are fastest, but must leave room for copies in flight.
-inline size_t mostSharedListBytes(const Device& device) { return device.sharedBytes / 6; }
-
-// What a scan block's scorer can have of the shared memory.
-inline size_t scorerBudget(const Device& device, int threads) {
-  return device.sharedBytes - mostSharedListBytes(device) - threads / 32 * sizeof(SelectScratch) - 1024;
+// Shared memory that a scorer may count on: this much is left for lists, in the best case, and for what they need
+// beside.
+inline size_t scorerBudget(const Device& device, int workers) {
+  return device.sharedBytes - device.sharedBytes / 16 - workers / 32 * sizeof(SelectScratch) - 1024;
 }
 
-// Room for k keys and for so many more that lists are seldom cut back; a tile more than k is the least.
-inline int listCapacity(int k, int tileVocab) { return k + std::max(2 * tileVocab, k / 2); }
+// What a plan has to know of a scorer.
+struct ScorerShape {
+  int rowsPerBlock;
+  int tileVocab;
+  int workers;
+  size_t sharedBytes;
+};
 
 // The shape of one sweep.
 struct Plan {
   ScanParams scan;
+  ScorerShape scorer;
   int rowGroups;
-  int blocks;  // a row group; each keeps one list a row
+  int blocks;          // a row group
+  int globalListKeys;  // of a row and block, where its list does not fit in shared memory; else 0
+  bool mayLose;        // lists or pool may be too small for the worst case: those rows are scanned again
+  int againCapacity;   // of the lists of such a scan
 
-  Plan(const LmHeadTopKArgs& args, int rowsPerBlock, int tileVocab, const Device& device) : scan{} {
+  // `fixedBlocks`: not 0 where another plan has decided.
+  Plan(const LmHeadTopKArgs& args, const ScorerShape& shape, const Device& device, int fixedBlocks = 0)
+      : scan{}, scorer(shape) {
+    const int tile = shape.tileVocab;
+    const int k = static_cast<int>(std::min<int64_t>(args.k, kMaxKPerSweep));
     scan.args = args;
-    scan.k = static_cast<int>(std::min<int64_t>(args.k, kMaxKPerSweep));
-    scan.rowsPerBlock = rowsPerBlock;
-    scan.listCapacity = listCapacity(scan.k, tileVocab);
-    scan.listsInShared = static_cast<size_t>(rowsPerBlock) * scan.listCapacity * sizeof(Key) <= mostSharedListBytes(device);
-    scan.partialStride = scan.listsInShared ? scan.k : scan.listCapacity;
-    rowGroups = static_cast<int>((args.rows + rowsPerBlock - 1) / rowsPerBlock);
-    const int64_t tiles = (args.vocabSize + tileVocab - 1) / tileVocab;
-    // All lists of a row together stay below half the size of its logits.
-    const int64_t mostLists = std::max<int64_t>(1, args.vocabSize / (4 * scan.partialStride));
-    blocks = static_cast<int>(std::min({std::max<int64_t>(1, device.multiprocessors / rowGroups), tiles, mostLists}));
-    const int64_t idsPerBlock = (tiles + blocks - 1) / blocks * tileVocab;
-    scan.listCapacity = static_cast<int>(std::min<int64_t>(scan.listCapacity, idsPerBlock));
+    scan.k = k;
+    scan.rowsPerBlock = shape.rowsPerBlock;
+    rowGroups = static_cast<int>((args.rows + shape.rowsPerBlock - 1) / shape.rowsPerBlock);
+    const int64_t tiles = (args.vocabSize + tile - 1) / tile;
+    blocks = static_cast<int>(std::min(std::max<int64_t>(1, device.multiprocessors / rowGroups), tiles));
+    if (fixedBlocks > 0) blocks = fixedBlocks;
+    againCapacity = k + 2 * tile;
+
+    // A list that holds k keys and a tile more never loses one.
+    const size_t left = device.sharedBytes - shape.sharedBytes - listBytes(scan, shape.workers / 32, 0);
+    const auto fits = [&](int64_t keys) {
+      return static_cast<size_t>(shape.rowsPerBlock) * keys * sizeof(Key) <= left;
+    };
+    const int64_t idsPerBlock = (tiles + blocks - 1) / blocks * tile;
+    const int64_t ample = std::min<int64_t>(k + 2 * tile, idsPerBlock),
+                  enough = std::min<int64_t>(k + tile, idsPerBlock);
+    globalListKeys = 0;
+    if (fits(ample)) {
+      scan.listCapacity = static_cast<int>(ample);
+    } else if (fits(enough)) {
+      scan.listCapacity = static_cast<int>(enough);
+    } else {
+      // In global memory all lists of a row together stay below 3/4 of its logits; two tiles are the least.
+      const int64_t affordable = args.vocabSize * 3 / 8 / blocks;
+      scan.listCapacity = static_cast<int>(std::min(enough, std::max<int64_t>(2 * tile, affordable)));
+      if (scan.listCapacity > affordable && fixedBlocks == 0)
+        blocks = static_cast<int>(std::max<int64_t>(1, args.vocabSize * 3 / 8 / scan.listCapacity));
+      globalListKeys = scan.listCapacity;
+    }
+    const int64_t most = static_cast<int64_t>(blocks) * k;
+    scan.pool.blocks = blocks;
+    scan.pool.publishedRank = (k + blocks - 1) / blocks;
+    scan.pool.capacity = static_cast<int>(std::min({most, args.vocabSize, std::max<int64_t>(16384, 4 * k)}));
+    const int64_t idsOfBlock = (tiles + blocks - 1) / blocks * tile;
+    mayLose = scan.listCapacity < std::min<int64_t>(k + tile, idsOfBlock) ||
+              scan.pool.capacity < std::min(most, args.vocabSize);
+  }
+
+  // The plan of another scorer that adds to the same pool.
+  Plan(const Plan& main, const ScorerShape& shape, const Device& device)
+      : Plan(main.scan.args, shape, device, main.blocks) {
+    scan.pool = main.scan.pool;
+    mayLose |= main.mayLose;
   }
 };
 
@@ -70,13 +112,26 @@ int chooseRows(int64_t rows, int least, int most, size_t available, BytesOf byte
   return chosen;
 }
 
+// The sweep of `plan`, then, where keys may have been lost, the one that scans such rows again.
 template <class Scorer>
-cudaError_t launchScan(const Plan& plan, const typename Scorer::Params& params, size_t scorerBytes, cudaStream_t stream) {
-  const size_t bytes = scorerBytes + listBytes(plan.scan, Scorer::kWorkers / 32);
+cudaError_t launchScan(const Plan& plan, const typename Scorer::Params& params, Key* lists, Key* againLists,
+                       cudaStream_t stream) {
   const auto kernel = scanKernel<Scorer>;
-  RETURN_IF_ERROR(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
-  kernel<<<dim3(plan.blocks, plan.rowGroups), Scorer::kThreads, bytes, stream>>>(plan.scan, params);
-  return cudaGetLastError();
+  const auto launch = [&](const ScanParams& scan, int blocks) {
+    const size_t bytes =
+        plan.scorer.sharedBytes + listBytes(scan, Scorer::kWorkers / 32, scan.lists == nullptr ? scan.listCapacity : 0);
+    RETURN_IF_ERROR(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+    kernel<<<dim3(blocks, plan.rowGroups), Scorer::kThreads, bytes, stream>>>(scan, params);
+    return cudaGetLastError();
+  };
+  ScanParams scan = plan.scan;
+  scan.lists = plan.globalListKeys > 0 ? lists : nullptr;
+  RETURN_IF_ERROR(launch(scan, plan.blocks));
+  if (!plan.mayLose) return cudaSuccess;
+  scan.again = true;
+  scan.lists = againLists;
+  scan.listCapacity = plan.againCapacity;
+  return launch(scan, 1);
 }
 
 }  // namespace lm_head

@@ -1,5 +1,5 @@
-// The sweep over the vocabulary that every head format shares: blocks walk over tiles of ids, a Scorer makes the scores of a
-// tile, and the block's top-k lists filter them.
+// The sweep over the vocabulary that every head format shares: blocks walk over tiles of ids, a Scorer makes the scores
+// of a tile, and the block's top-k lists filter them.
 #pragma once
 
 #include "common/top_k_lists.cuh"
@@ -10,25 +10,29 @@ namespace lm_head {
 // What one launch of the sweep is given, beside what its Scorer needs.
 struct ScanParams {
   LmHeadTopKArgs args;
-  int k;               // results of this sweep, at most kMaxKPerSweep
-  int rowsPerBlock;    // blockIdx.y serves rows from blockIdx.y * rowsPerBlock on
-  int listCapacity;    // keys that a list has room for
-  bool listsInShared;  // else they are built in `partial` itself
-  Key* partial;        // [rows, gridDim.x, partialStride]: the k best of each block, filled up with kWorstKey
-  int partialStride;
+  int k;              // results of this sweep, at most kMaxKPerSweep
+  int rowsPerBlock;   // blockIdx.y serves rows from blockIdx.y * rowsPerBlock on
+  int listCapacity;   // keys that a list has room for
+  Key* lists;         // [rows, gridDim.x, listCapacity], or null: lists are in shared memory
   const Key* bounds;  // [rows]: only keys below are wanted; null in the first sweep
+  RowPool pool;
+  // Serve only rows whose candidates were lost in the sweep before, a block a row group; lists hold k and two tiles.
+  bool again;
 };
+
+__device__ inline bool isLost(const ScanParams& params, int64_t row) {
+  return params.pool.counts[row] > params.pool.capacity;
+}
 
 // The last step of every score.
 __device__ inline float finishScore(float score, const float* bias, int64_t id) {
   return bias == nullptr ? score : __fadd_rn(score, bias[id]);
 }
 
-// Shared memory of a scan block, in this order: scorer, lists (if shared), thresholds, select scratch, counts.
-__host__ __device__ inline size_t listBytes(const ScanParams& params, int warps) {
+// Shared memory of a scan block behind its scorer's: lists of `sharedKeys`, thresholds, select scratch, counts.
+__host__ __device__ inline size_t listBytes(const ScanParams& params, int warps, int sharedKeys) {
   const size_t rows = params.rowsPerBlock;
-  const size_t lists = params.listsInShared ? rows * params.listCapacity * sizeof(Key) : 0;
-  return lists + rows * (sizeof(Key) + sizeof(int)) + warps * sizeof(SelectScratch);
+  return rows * (sharedKeys * sizeof(Key) + sizeof(Key) + sizeof(int)) + warps * sizeof(SelectScratch);
 }
 
 // A barrier of the first kWorkers threads of the block.
@@ -37,19 +41,26 @@ __device__ inline void syncWorkers() {
   asm volatile("bar.sync 1, %0;" ::"n"(kWorkers) : "memory");
 }
 
-// A Scorer has: `Params`; kThreads, of which the first kWorkers score, and kTileVocab; `sharedBytes()`, a multiple of 16; a
-// constructor that all threads run, with the shared memory and the block's rows; `bool hasWork()`, the same in all threads;
-// `assist()`, all that the threads behind the workers do; `startWork()`, what workers do first; and `scoreTile(tile, lists)`, which all workers call and which
-// offers the scores of the ids of `tile` for each row that it `serves`.
+// A Scorer has: `Params`; kThreads, of which the first kWorkers score, and kTileVocab; `sharedBytes()`, a multiple of
+// 16; a constructor that all threads run, with the shared memory and the block's rows; `bool hasWork()`, the same in
+// all threads; `assist()`, all that the threads behind the workers do; `startWork()`, what workers do first; and
+// `scoreTile(tile, lists)`, which all workers call and which offers the scores of the ids of `tile` for each row that
+// it `serves`.
 template <class Scorer>
 __global__ void __launch_bounds__(Scorer::kThreads, 1)
-    scanKernel(const __grid_constant__ ScanParams params, const __grid_constant__ typename Scorer::Params scorerParams) {
+    scanKernel(const __grid_constant__ ScanParams params,
+               const __grid_constant__ typename Scorer::Params scorerParams) {
   extern __shared__ __align__(1024) unsigned char shared[];
   constexpr int kWorkers = Scorer::kWorkers, kTileVocab = Scorer::kTileVocab;
   const int64_t rowBegin = static_cast<int64_t>(blockIdx.y) * params.rowsPerBlock;
   const int rows = static_cast<int>(min(static_cast<int64_t>(params.rowsPerBlock), params.args.rows - rowBegin));
   const int64_t tiles = (params.args.vocabSize + kTileVocab - 1) / kTileVocab;
 
+  if (params.again) {
+    bool lost = false;
+    for (int row = 0; row < rows; ++row) lost |= isLost(params, rowBegin + row);
+    if (!lost) return;
+  }
   Scorer scorer(params, scorerParams, shared, rowBegin, rows);
   if (!scorer.hasWork()) return;
   // Read from one lane, so that the compiler knows that whole warps take a branch: warpgroup products need that.
@@ -60,41 +71,41 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
   scorer.startWork();
 
   Key* next = reinterpret_cast<Key*>(shared + scorer.sharedBytes());
-  const int64_t partialRowStride = static_cast<int64_t>(gridDim.x) * params.partialStride;
-  Key* partial = params.partial + rowBegin * partialRowStride + static_cast<int64_t>(blockIdx.x) * params.partialStride;
   TopKLists<kWorkers> lists;
-  lists.keys = params.listsInShared ? next : partial;
-  lists.rowStride = params.listsInShared ? params.listCapacity : partialRowStride;
-  if (params.listsInShared) next += params.rowsPerBlock * params.listCapacity;
+  lists.capacity = params.listCapacity;
+  if (params.lists == nullptr) {
+    lists.keys = next;
+    lists.rowStride = params.listCapacity;
+    next += params.rowsPerBlock * params.listCapacity;
+  } else {
+    lists.rowStride = static_cast<int64_t>(gridDim.x) * params.listCapacity;
+    lists.keys = params.lists + rowBegin * lists.rowStride + static_cast<int64_t>(blockIdx.x) * params.listCapacity;
+  }
   lists.k = params.k;
   lists.rows = rows;
+  lists.rowBegin = rowBegin;
   lists.thresholds = next;
   auto* selectScratch = reinterpret_cast<SelectScratch*>(next + params.rowsPerBlock);
   lists.counts = reinterpret_cast<int*>(selectScratch + kWorkers / 32);
-  lists.bounds = params.bounds == nullptr ? nullptr : params.bounds + rowBegin;
-  lists.reset();
+  lists.bounds = params.bounds;
+  lists.pool = params.pool;
+  // A row that is scanned again belongs to one block, which needs no thresholds from others.
+  if (params.again) lists.pool.blocks = 1;
+  lists.reset([&](int row) { return scorer.serves(row) && (!params.again || isLost(params, rowBegin + row)); });
   syncWorkers<kWorkers>();
 
+  int done = 0;
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     scorer.scoreTile(tile, lists);
     syncWorkers<kWorkers>();
-    lists.cutBack(params.listCapacity - kTileVocab, selectScratch);
+    ++done;
+    // Blocks look at each other's thresholds after 1, 2, 4, ... tiles: often while thresholds rise fast.
+    lists.tidy(kTileVocab, (done & (done - 1)) == 0, selectScratch);
     syncWorkers<kWorkers>();
   }
-  lists.cutBack(params.k, selectScratch);
+  lists.tidy(params.listCapacity - params.k, true, selectScratch);
   syncWorkers<kWorkers>();
-
-  for (int row = 0; row < rows; ++row) {
-    if (!scorer.serves(row)) continue;
-    for (int i = threadIdx.x; i < params.k; i += kWorkers) {
-      Key* out = partial + row * partialRowStride + i;
-      if (i >= lists.counts[row]) {
-        *out = kWorstKey;
-      } else if (params.listsInShared) {
-        *out = lists.keys[row * lists.rowStride + i];
-      }
-    }
-  }
+  lists.handOver(params.again);
 }
 
 }  // namespace lm_head

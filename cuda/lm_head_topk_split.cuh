@@ -1,5 +1,5 @@
-// Hidden rows for tensor cores that multiply 16-bit numbers: a row becomes two columns of 16-bit parts, so that nothing of it
-// is rounded away that matters (design: |error| <= 3e-5 * sum |h * w|).
+// Hidden rows for tensor cores that multiply 16-bit numbers: a row becomes two columns of 16-bit parts, so that nothing
+// of it is rounded away that matters (design: |error| <= 3e-5 * sum |h * w|).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -7,6 +7,8 @@
 
 #include <cmath>
 #include <cstdint>
+
+#include "common/top_k_lists.cuh"
 
 namespace lm_head {
 
@@ -28,7 +30,9 @@ template <>
 struct SplitTraits<__nv_bfloat16> {
   static constexpr int kLowShift = 0;
   // bfloat16 has the exponents of float32, so nothing is scaled, but the low part needs 16 binades below.
-  static __device__ bool splittable(float smallest, float largest) { return smallest >= 0x1p-100f && largest <= 0x1.fcp127f; }
+  static __device__ bool splittable(float smallest, float largest) {
+    return smallest >= 0x1p-100f && largest <= 0x1.fcp127f;
+  }
   static __device__ int exponent(float) { return 0; }
   static __device__ __nv_bfloat16 round(float x) { return __float2bfloat16_rn(x); }
   static __device__ float widen(__nv_bfloat16 x) { return __bfloat162float(x); }
@@ -38,19 +42,23 @@ template <>
 struct SplitTraits<__half> {
   // The largest element gets exponent 14, so its remainder is at most 2^3; 2^12 times that still fits.
   static constexpr int kLowShift = 12;
-  static __device__ bool splittable(float smallest, float largest) { return smallest >= largest * 0x1p-32f && largest <= 0x1.fffffep127f; }
+  static __device__ bool splittable(float smallest, float largest) {
+    return smallest >= largest * 0x1p-32f && largest <= 0x1.fffffep127f;
+  }
   static __device__ int exponent(float largest) { return largest == 0.0f ? 0 : ilogbf(largest) - 14; }
   static __device__ __half round(float x) { return __float2half_rn(x); }
   static __device__ float widen(__half x) { return __half2float(x); }
 };
 
-// Splits hidden rows into parts [2 * gridDim.x, partsStride]: column 2r holds the high parts of row r, 2r+1 the low ones.
-// A block a row; rows behind the last one and columns behind hiddenSize become zeros.
+// Splits hidden rows into parts [2 * gridDim.x, partsStride]: column 2r holds the high parts of row r, 2r+1 the low
+// ones. A block a row; rows behind the last one and columns behind hiddenSize become zeros. Also empties the row's
+// pool.
 template <class Half>
-__global__ void splitHiddenKernel(const float* hidden, int64_t rows, int64_t hiddenSize, int64_t partsStride, Half* parts,
-                                  SplitRow* splitRows) {
+__global__ void splitHiddenKernel(const float* hidden, int64_t rows, int64_t hiddenSize, int64_t partsStride,
+                                  Half* parts, SplitRow* splitRows, RowPool pool) {
   using Traits = SplitTraits<Half>;
   const int64_t row = blockIdx.x;
+  if (row < rows) clearRow(pool, row);
   Half* high = parts + 2 * row * partsStride;
   Half* low = high + partsStride;
   const float* source = hidden + row * hiddenSize;

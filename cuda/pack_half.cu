@@ -1,9 +1,9 @@
-#include "pack_half.h"
-
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <algorithm>
+
+#include "pack_half.h"
 
 namespace lm_head {
 namespace {
@@ -31,7 +31,8 @@ __global__ void packHalfKernel(PackHalfArgs args) {
     __syncthreads();
     for (int i = threadIdx.y; i < kTile; i += blockDim.y) {
       const int64_t row = firstRow + i, column = firstColumn + threadIdx.x;
-      if (row < args.rows && column < args.paddedColumns) args.packed[row * args.paddedColumns + column] = tile[i][threadIdx.x];
+      if (row < args.rows && column < args.paddedColumns)
+        args.packed[row * args.paddedColumns + column] = tile[i][threadIdx.x];
     }
     __syncthreads();
   }

@@ -1,9 +1,8 @@
-#include "vocab_parallel_argmax.h"
-
 #include <algorithm>
 
 #include "common/cuda_check.h"
 #include "vocab_parallel_argmax.cuh"
+#include "vocab_parallel_argmax.h"
 
 namespace lm_head {
 namespace {
@@ -31,7 +30,8 @@ cudaError_t launchLocalArgmax(const LocalArgmaxArgs& args, cudaStream_t stream) 
   return cudaErrorInvalidValue;
 }
 
-cudaError_t launchPickFromCandidates(const int32_t* candidates, int64_t ranks, int64_t rows, int32_t* tokens, cudaStream_t stream) {
+cudaError_t launchPickFromCandidates(const int32_t* candidates, int64_t ranks, int64_t rows, int32_t* tokens,
+                                     cudaStream_t stream) {
   if (rows == 0) return cudaSuccess;
   constexpr int kThreads = 128;
   const int64_t blocks = (rows + kThreads / 32 - 1) / (kThreads / 32);

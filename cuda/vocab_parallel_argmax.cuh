@@ -53,7 +53,8 @@ __global__ void __launch_bounds__(kThreads) localArgmaxKernel(LocalArgmaxArgs ar
 
 // A warp a row.
 template <int kThreads>
-__global__ void __launch_bounds__(kThreads) pickKernel(const int32_t* candidates, int64_t ranks, int64_t rows, int32_t* tokens) {
+__global__ void __launch_bounds__(kThreads)
+    pickKernel(const int32_t* candidates, int64_t ranks, int64_t rows, int32_t* tokens) {
   const int lane = threadIdx.x % 32;
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / 32;
   if (row >= rows) return;

@@ -17,7 +17,8 @@ Function* symbol(Napi::Env env, const char* name) {
 
 void load(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
-  if (info.Length() != 1 || !info[0].IsString()) throw Napi::TypeError::New(env, "load(path): expected the path of the op library");
+  if (info.Length() != 1 || !info[0].IsString())
+    throw Napi::TypeError::New(env, "load(path): expected the path of the op library");
   void* library = dlopen(info[0].As<Napi::String>().Utf8Value().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) throw Napi::Error::New(env, dlerror());
   loadedLibrary = library;

@@ -1,7 +1,6 @@
-#include "binarize_head.h"
-
 #include <cmath>
 
+#include "binarize_head.h"
 #include "cpu_math.h"
 #include "parallel.h"
 

@@ -1,5 +1,4 @@
 #include "../cuda/binarize_head.h"
-
 #include "binarize_head.h"
 #include "stream.h"
 

@@ -34,8 +34,8 @@ inline To bitCast(From from) {
 
 inline float widenBfloat16(uint16_t bits) { return bitCast<float>(static_cast<uint32_t>(bits) << 16); }
 
-// The fields shifted into place read as a float32 with an exponent too small by 112; the product is exact, denormals too.
-// No branch, so that loops over it become vector instructions.
+// The fields shifted into place read as a float32 with an exponent too small by 112; the product is exact, denormals
+// too. No branch, so that loops over it become vector instructions.
 inline float widenFloat16(uint16_t bits) {
   const uint32_t magnitude = bits & 0x7fffu, sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
   const uint32_t scaled = bitCast<uint32_t>(bitCast<float>(magnitude << 13) * 0x1p112f);

@@ -91,6 +91,8 @@ class BinaryCpuScorer final : public CpuScorer {
 
 }  // namespace
 
-std::unique_ptr<CpuScorer> createBinaryCpuScorer(const LmHeadTopKArgs& args) { return std::make_unique<BinaryCpuScorer>(args); }
+std::unique_ptr<CpuScorer> createBinaryCpuScorer(const LmHeadTopKArgs& args) {
+  return std::make_unique<BinaryCpuScorer>(args);
+}
 
 }  // namespace lm_head

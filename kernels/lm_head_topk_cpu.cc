@@ -1,4 +1,5 @@
-// LmHeadTopK on the CPU: threads walk over tiles of ids and keep the k best of each row; their lists are merged in the end.
+// LmHeadTopK on the CPU: threads walk over tiles of ids and keep the k best of each row; their lists are merged in the
+// end.
 #include <algorithm>
 #include <functional>
 #include <vector>
@@ -15,7 +16,8 @@ namespace {
 // Rows that are scored together, so that lists stay small however many rows there are.
 constexpr int kRowsPerPass = 16;
 
-// The k best of the keys offered so far. Most keys fail one comparison; the others are collected and cut back now and then.
+// The k best of the keys offered so far. Most keys fail one comparison; the others are collected and cut back now and
+// then.
 class RunningTopK {
  public:
   explicit RunningTopK(int64_t k) : k_(k) {}
@@ -60,7 +62,8 @@ void scanRows(const LmHeadTopKArgs& args, const CpuScorer& scorer, int64_t first
       const int ids = static_cast<int>(std::min<int64_t>(kCpuTileVocab, args.vocabSize - firstId));
       scorer.score(firstId, ids, firstRow, rows, scratch.data(), scores);
       for (int i = 0; i < ids; ++i) {
-        for (int row = 0; row < rows; ++row) own[row].offer(makeKey(scores[i * rows + row], static_cast<uint32_t>(firstId + i)));
+        for (int row = 0; row < rows; ++row)
+          own[row].offer(makeKey(scores[i * rows + row], static_cast<uint32_t>(firstId + i)));
       }
     }
   });

@@ -1,5 +1,5 @@
-// Dense scores on the CPU: weights are widened to float32 tile by tile, then multiplied in fp32. A dot product is one fixed
-// chain, set by hiddenSize alone: 16 lanes, summed over kChunk columns at a time.
+// Dense scores on the CPU: weights are widened to float32 tile by tile, then multiplied in fp32. A dot product is one
+// fixed chain, set by hiddenSize alone: 16 lanes, summed over kChunk columns at a time.
 #include <algorithm>
 
 #include "cpu_math.h"
@@ -20,8 +20,8 @@ typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float)), aligned(
 #endif
 
 // products[id * productStride + row] = tile row id . hidden row; all rows padded with zeros to a multiple of kLanes.
-FOR_EACH_CPU void multiply(const float* tile, int ids, const float* hidden, int rows, int64_t paddedSize, float* products,
-                           int productStride) {
+FOR_EACH_CPU void multiply(const float* tile, int ids, const float* hidden, int rows, int64_t paddedSize,
+                           float* products, int productStride) {
   constexpr int kIds = 4;
   for (int first = 0; first < ids; first += kIds) {
     for (int row = 0; row < rows; ++row) {
@@ -113,6 +113,8 @@ class DenseCpuScorer final : public CpuScorer {
 
 }  // namespace
 
-std::unique_ptr<CpuScorer> createDenseCpuScorer(const LmHeadTopKArgs& args) { return std::make_unique<DenseCpuScorer>(args); }
+std::unique_ptr<CpuScorer> createDenseCpuScorer(const LmHeadTopKArgs& args) {
+  return std::make_unique<DenseCpuScorer>(args);
+}
 
 }  // namespace lm_head

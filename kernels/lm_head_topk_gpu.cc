@@ -1,5 +1,4 @@
 #include "../cuda/lm_head_topk.h"
-
 #include "lm_head_topk.h"
 #include "stream.h"
 

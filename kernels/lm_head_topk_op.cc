@@ -25,10 +25,12 @@ class LmHeadTopKKernel {
         scales_(attributes.integer("num_scales") != 0),
         bias_(attributes.integer("num_bias") != 0) {
     const bool wantsFloat = format_ == HeadFormat::kFloat32;
-    require(attributes.type("Tweight") == (wantsFloat ? TF_FLOAT : TF_INT32),
-            std::string("LmHeadTopK: input 'weight' must be ") + (wantsFloat ? "float32" : "int32") + " for this format");
+    require(
+        attributes.type("Tweight") == (wantsFloat ? TF_FLOAT : TF_INT32),
+        std::string("LmHeadTopK: input 'weight' must be ") + (wantsFloat ? "float32" : "int32") + " for this format");
     require(!transposeWeight_ || wantsFloat, "LmHeadTopK: attribute 'transpose_weight' needs format float32");
-    require(scales_ == (format_ == HeadFormat::kBinary), "LmHeadTopK: input 'scales' goes with format binary, and only with it");
+    require(scales_ == (format_ == HeadFormat::kBinary),
+            "LmHeadTopK: input 'scales' goes with format binary, and only with it");
   }
 
   template <Device kDevice>
@@ -44,25 +46,27 @@ class LmHeadTopKKernel {
     args.k = k_;
     args.vocabStart = vocabStart_;
     setWeight(weight, args);
-    require(0 <= k_ && k_ <= args.vocabSize,
-            "LmHeadTopK: attribute 'k' must be 0 to " + std::to_string(args.vocabSize) + ", but got " + std::to_string(k_));
+    require(0 <= k_ && k_ <= args.vocabSize, "LmHeadTopK: attribute 'k' must be 0 to " +
+                                                 std::to_string(args.vocabSize) + ", but got " + std::to_string(k_));
     require(vocabStart_ >= 0 && vocabStart_ + args.vocabSize <= INT32_MAX,
-            "LmHeadTopK: attribute 'vocab_start' must be at least 0 and keep ids below 2^31 - 1, but got " + std::to_string(vocabStart_));
+            "LmHeadTopK: attribute 'vocab_start' must be at least 0 and keep ids below 2^31 - 1, but got " +
+                std::to_string(vocabStart_));
 
     int next = 2;
     const Tensor scales = scales_ ? context.input(next++) : Tensor(nullptr);
     if (scales_) {
       const int64_t groups = args.hiddenSize / groupSize_, words = (groups + 1) / 2;
       require(scales.rank() == 2 && scales.dim(0) == args.vocabSize && scales.dim(1) == words,
-              "LmHeadTopK: input 'scales' must have shape [" + std::to_string(args.vocabSize) + "," + std::to_string(words) +
-                  "], but got " + scales.shape());
+              "LmHeadTopK: input 'scales' must have shape [" + std::to_string(args.vocabSize) + "," +
+                  std::to_string(words) + "], but got " + scales.shape());
       args.scales = scales.data<const uint16_t>();
       args.scaleRowStride = 2 * words;
     }
     const Tensor bias = bias_ ? context.input(next) : Tensor(nullptr);
     if (bias_) {
-      require(bias.rank() == 1 && bias.dim(0) == args.vocabSize,
-              "LmHeadTopK: input 'bias' must have shape [" + std::to_string(args.vocabSize) + "], but got " + bias.shape());
+      require(
+          bias.rank() == 1 && bias.dim(0) == args.vocabSize,
+          "LmHeadTopK: input 'bias' must have shape [" + std::to_string(args.vocabSize) + "], but got " + bias.shape());
       args.bias = bias.data<const float>();
     }
 
@@ -83,8 +87,9 @@ class LmHeadTopKKernel {
  private:
   void setWeight(const Tensor& weight, LmHeadTopKArgs& args) const {
     const auto requireInner = [&](int axis, int64_t size) {
-      require(weight.dim(axis) == size, "LmHeadTopK: input 'weight' must have " + std::to_string(size) + " elements along axis " +
-                                            std::to_string(axis) + " for hidden of shape [rows," + std::to_string(args.hiddenSize) +
+      require(weight.dim(axis) == size, "LmHeadTopK: input 'weight' must have " + std::to_string(size) +
+                                            " elements along axis " + std::to_string(axis) +
+                                            " for hidden of shape [rows," + std::to_string(args.hiddenSize) +
                                             "], but got shape " + weight.shape());
     };
     if (format_ == HeadFormat::kFloat32) {
@@ -93,8 +98,8 @@ class LmHeadTopKKernel {
       args.weightColumnStride = transposeWeight_ ? args.vocabSize : 1;
     } else if (format_ == HeadFormat::kBinary) {
       require(groupSize_ > 0 && groupSize_ % 32 == 0 && args.hiddenSize % groupSize_ == 0,
-              "LmHeadTopK: attribute 'group_size' must be a multiple of 32 that divides " + std::to_string(args.hiddenSize) +
-                  ", but got " + std::to_string(groupSize_));
+              "LmHeadTopK: attribute 'group_size' must be a multiple of 32 that divides " +
+                  std::to_string(args.hiddenSize) + ", but got " + std::to_string(groupSize_));
       requireInner(1, args.hiddenSize / 32);
       args.weightRowStride = args.hiddenSize / 32;
       args.groupSize = groupSize_;
@@ -117,8 +122,7 @@ class LmHeadTopKKernel {
 }  // namespace
 
 void registerLmHeadTopK() {
-  defineOp("LmHeadTopK",
-           {"hidden: float", "weight: Tweight", "scales: num_scales * int32", "bias: num_bias * float"},
+  defineOp("LmHeadTopK", {"hidden: float", "weight: Tweight", "scales: num_scales * int32", "bias: num_bias * float"},
            {"values: float", "indices: int32"},
            {"Tweight: {float, int32}", "num_scales: int >= 0", "num_bias: int >= 0", "format: string", "k: int >= 0",
             "group_size: int = 0", "transpose_weight: bool = false", "vocab_start: int = 0"});

@@ -18,7 +18,8 @@ class CpuScorer {
   // Scratch floats that `score` needs for each thread.
   virtual int64_t scratchSize() const = 0;
 
-  // Scores of ids [firstId, firstId + ids) against rows [firstRow, firstRow + rows), bias included, to scores [ids, rows].
+  // Scores of ids [firstId, firstId + ids) against rows [firstRow, firstRow + rows), bias included, to scores [ids,
+  // rows].
   virtual void score(int64_t firstId, int ids, int64_t firstRow, int rows, float* scratch, float* scores) const = 0;
 
   static std::unique_ptr<CpuScorer> create(const LmHeadTopKArgs& args);

@@ -7,8 +7,8 @@
 
 namespace lm_head {
 
-// Output shapes are left unknown to TensorFlow's graph functions: they follow from attributes, which its C API does not show
-// to shape functions.
+// Output shapes are left unknown to TensorFlow's graph functions: they follow from attributes, which its C API does not
+// show to shape functions.
 inline void unknownShapes(TF_ShapeInferenceContext* context, TF_Status* status) {
   TF_ShapeInferenceContextSetUnknownShape(context, status);
 }

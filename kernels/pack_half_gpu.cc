@@ -1,5 +1,4 @@
 #include "../cuda/pack_half.h"
-
 #include "pack_half.h"
 #include "stream.h"
 

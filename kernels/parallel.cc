@@ -20,7 +20,8 @@ class WorkerPool {
     return *pool;
   }
 
-  // Runs task(0) here and task(1), ... task(tasks - 1) on pool threads; task must not throw. False when the pool is in use.
+  // Runs task(0) here and task(1), ... task(tasks - 1) on pool threads; task must not throw. False when the pool is in
+  // use.
   bool tryRun(int tasks, const std::function<void(int)>& task) {
     const std::unique_lock<std::mutex> use(inUse_, std::try_to_lock);
     if (!use.owns_lock()) return false;

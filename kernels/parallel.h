@@ -9,9 +9,9 @@ namespace lm_head {
 // Threads that are worth using for so many elementary operations: at least 1, at most one a core.
 int threadsFor(int64_t operations);
 
-// Runs body(worker, begin, end) for `threads` workers, each with its share of [0, count), and returns when all have ended. The
-// caller is worker 0. Sleeping threads wait for work without using a core, which TensorFlow's own threads need between calls.
-// What a body throws is thrown to the caller.
+// Runs body(worker, begin, end) for `threads` workers, each with its share of [0, count), and returns when all have
+// ended. The caller is worker 0. Sleeping threads wait for work without using a core, which TensorFlow's own threads
+// need between calls. What a body throws is thrown to the caller.
 void parallelFor(int threads, int64_t count, const std::function<void(int worker, int64_t begin, int64_t end)>& body);
 
 }  // namespace lm_head

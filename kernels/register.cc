@@ -50,7 +50,9 @@ const char* registrationErrorText() { return registrationError().c_str(); }
 // What the addon asks this library, by these names.
 extern "C" {
 
-__attribute__((visibility("default"))) const char* lmHeadRegistrationError() { return lm_head::registrationErrorText(); }
+__attribute__((visibility("default"))) const char* lmHeadRegistrationError() {
+  return lm_head::registrationErrorText();
+}
 
 #ifdef LM_HEAD_CUDA
 __attribute__((visibility("default"))) const char* lmHeadCudaArchitectures() { return LM_HEAD_CUDA; }

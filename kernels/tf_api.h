@@ -154,7 +154,8 @@ struct TypeConstraint {
   TF_DataType type;
 };
 
-// Registers `Kernel` for an op: `Kernel(const OpAttributes&)` once for each node, `compute<kDevice>(context)` for each call.
+// Registers `Kernel` for an op: `Kernel(const OpAttributes&)` once for each node, `compute<kDevice>(context)` for each
+// call.
 template <class Kernel, Device kDevice>
 class KernelRegistration {
  public:

@@ -11,6 +11,7 @@ void localArgmaxGpu(const OpContext& context, const LocalArgmaxArgs& args);
 
 // candidates [ranks, rows, kArgmaxSlices, 2] -> tokens [rows]
 void pickFromCandidatesCpu(const int32_t* candidates, int64_t ranks, int64_t rows, int32_t* tokens);
-void pickFromCandidatesGpu(const OpContext& context, const int32_t* candidates, int64_t ranks, int64_t rows, int32_t* tokens);
+void pickFromCandidatesGpu(const OpContext& context, const int32_t* candidates, int64_t ranks, int64_t rows,
+                           int32_t* tokens);
 
 }  // namespace lm_head

@@ -1,5 +1,4 @@
 #include "../cuda/vocab_parallel_argmax.h"
-
 #include "stream.h"
 #include "vocab_parallel_argmax.h"
 
@@ -9,7 +8,8 @@ void localArgmaxGpu(const OpContext& context, const LocalArgmaxArgs& args) {
   checkCuda(launchLocalArgmax(args, streamOf(context)), "LocalArgmaxCandidates");
 }
 
-void pickFromCandidatesGpu(const OpContext& context, const int32_t* candidates, int64_t ranks, int64_t rows, int32_t* tokens) {
+void pickFromCandidatesGpu(const OpContext& context, const int32_t* candidates, int64_t ranks, int64_t rows,
+                           int32_t* tokens) {
   checkCuda(launchPickFromCandidates(candidates, ranks, rows, tokens, streamOf(context)), "PickFromCandidates");
 }
 

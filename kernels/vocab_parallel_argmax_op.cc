@@ -1,9 +1,8 @@
 // LocalArgmaxCandidates, PickFromCandidates, and VocabParallelArgmax, which is both for shards that lie in one process.
-#include "vocab_parallel_argmax.h"
-
 #include <algorithm>
 
 #include "ops.h"
+#include "vocab_parallel_argmax.h"
 
 namespace lm_head {
 namespace {
@@ -18,7 +17,8 @@ struct LogitsAttributes {
         columnMajor(attributes.boolean("column_major")) {
     require(vocabSize >= 0, "attribute 'vocab_size' must be at least 0, but got " + std::to_string(vocabSize));
     require(vocabStart >= 0 && vocabStart + vocabSize <= INT32_MAX,
-            "attribute 'vocab_start' must be at least 0 and keep ids below 2^31 - 1, but got " + std::to_string(vocabStart));
+            "attribute 'vocab_start' must be at least 0 and keep ids below 2^31 - 1, but got " +
+                std::to_string(vocabStart));
   }
 
   int64_t rows(const Tensor& logits) const { return logits.dim(columnMajor ? 1 : 0); }
@@ -30,8 +30,8 @@ struct LogitsAttributes {
 };
 
 template <Device kDevice>
-void scan([[maybe_unused]] const OpContext& context, const LogitsAttributes& attributes, const Tensor& logits, int64_t firstId,
-          int64_t vocabSize, int32_t* candidates) {
+void scan([[maybe_unused]] const OpContext& context, const LogitsAttributes& attributes, const Tensor& logits,
+          int64_t firstId, int64_t vocabSize, int32_t* candidates) {
   LocalArgmaxArgs args{};
   args.type = LogitsType::kFloat32;
   args.logits = logits.data<const void>();
@@ -49,7 +49,8 @@ void scan([[maybe_unused]] const OpContext& context, const LogitsAttributes& att
 }
 
 template <Device kDevice>
-void pick([[maybe_unused]] const OpContext& context, const int32_t* candidates, int64_t ranks, int64_t rows, int32_t* tokens) {
+void pick([[maybe_unused]] const OpContext& context, const int32_t* candidates, int64_t ranks, int64_t rows,
+          int32_t* tokens) {
   if constexpr (kDevice == Device::kGpu) {
     pickFromCandidatesGpu(context, candidates, ranks, rows, tokens);
   } else {
@@ -64,13 +65,17 @@ class LocalArgmaxCandidatesKernel {
   template <Device kDevice>
   void compute(const OpContext& context) const {
     const Tensor logits = context.input(0);
-    require(logits.rank() == 2, "LocalArgmaxCandidates: input 'logits' must have rank 2, but got shape " + logits.shape());
-    require(attributes_.vocabSize <= attributes_.columns(logits), "LocalArgmaxCandidates: attribute 'vocab_size' must be at most the "
-            "number of columns of logits of shape " + logits.shape() + ", but got " + std::to_string(attributes_.vocabSize));
+    require(logits.rank() == 2,
+            "LocalArgmaxCandidates: input 'logits' must have rank 2, but got shape " + logits.shape());
+    require(attributes_.vocabSize <= attributes_.columns(logits),
+            "LocalArgmaxCandidates: attribute 'vocab_size' must be at most the "
+            "number of columns of logits of shape " +
+                logits.shape() + ", but got " + std::to_string(attributes_.vocabSize));
     const int64_t rows = attributes_.rows(logits);
     const Tensor candidates = context.output(0, TF_INT32, {rows, kPairInts});
     if (rows == 0) return;
-    scan<kDevice>(context, attributes_, logits, attributes_.vocabStart, attributes_.vocabSize, candidates.data<int32_t>());
+    scan<kDevice>(context, attributes_, logits, attributes_.vocabStart, attributes_.vocabSize,
+                  candidates.data<int32_t>());
   }
 
  private:
@@ -95,7 +100,8 @@ class PickFromCandidatesKernel {
 
 class VocabParallelArgmaxKernel {
  public:
-  explicit VocabParallelArgmaxKernel(const OpAttributes& attributes) : attributes_(attributes), shards_(attributes.integer("N")) {}
+  explicit VocabParallelArgmaxKernel(const OpAttributes& attributes)
+      : attributes_(attributes), shards_(attributes.integer("N")) {}
 
   template <Device kDevice>
   void compute(const OpContext& context) const {
@@ -104,8 +110,8 @@ class VocabParallelArgmaxKernel {
       shards.push_back(context.input(static_cast<int>(i)));
       const Tensor& shard = shards.back();
       require(shard.rank() == 2 && attributes_.rows(shard) == attributes_.rows(shards.front()),
-              "VocabParallelArgmax: every shard must have rank 2 and the rows of the first, of shape " + shards.front().shape() +
-                  ", but shard " + std::to_string(i) + " has shape " + shard.shape());
+              "VocabParallelArgmax: every shard must have rank 2 and the rows of the first, of shape " +
+                  shards.front().shape() + ", but shard " + std::to_string(i) + " has shape " + shard.shape());
     }
     const int64_t rows = attributes_.rows(shards.front());
     const Tensor tokens = context.output(0, TF_INT32, {rows});
@@ -116,7 +122,7 @@ class VocabParallelArgmaxKernel {
       const int64_t columns = attributes_.columns(shards[i]);
       const int64_t real = std::clamp<int64_t>(attributes_.vocabSize - firstColumn, 0, columns);
       scan<kDevice>(context, attributes_, shards[i], attributes_.vocabStart + firstColumn, real,
-           candidates.data<int32_t>() + i * rows * kPairInts);
+                    candidates.data<int32_t>() + i * rows * kPairInts);
       firstColumn += columns;
     }
     pick<kDevice>(context, candidates.data<const int32_t>(), shards_, rows, tokens.data<int32_t>());

@@ -9,7 +9,8 @@ namespace lm_head {
 __device__ inline void copyAsync16(void* shared, const void* global, bool valid) {
   const auto destination = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
   const int bytes = valid ? 16 : 0;
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(destination), "l"(global), "r"(bytes) : "memory");
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(destination), "l"(global), "r"(bytes)
+               : "memory");
 }
 
 __device__ inline void commitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }

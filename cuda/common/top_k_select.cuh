@@ -19,8 +19,8 @@ struct SelectScratch {
   int kept;
 };
 
-// The k-th largest of `count` keys given by keyAt(0 .. count-1). Needs 1 <= k <= count, and that no other key equals the
-// k-th largest. Every thread of the team gets the result.
+// The k-th largest of `count` keys given by keyAt(0 .. count-1). Needs 1 <= k <= count, and that no other key equals
+// the k-th largest. Every thread of the team gets the result.
 template <class Team, class KeyAt>
 __device__ Key kthLargest(const Team& team, KeyAt keyAt, int count, int k, SelectScratch& scratch) {
   Key prefix = 0;
@@ -35,7 +35,8 @@ __device__ Key kthLargest(const Team& team, KeyAt keyAt, int count, int k, Selec
     }
     team.sync();
     if (team.thread_rank() < 32) {
-      // Lane l owns bins 255-8l down to 248-8l, so that an inclusive scan over lanes counts from the largest digit down.
+      // Lane l owns bins 255-8l down to 248-8l, so that an inclusive scan over lanes counts from the largest digit
+      // down.
       const int lane = team.thread_rank();
       const int top = 255 - 8 * lane;
       uint32_t own = 0;
@@ -59,7 +60,8 @@ __device__ Key kthLargest(const Team& team, KeyAt keyAt, int count, int k, Selec
     remaining = scratch.remaining;
     const uint32_t members = scratch.members;
     team.sync();  // before the next pass overwrites what was just read
-    // All keys of this digit are wanted: the smallest of them is the k-th largest, and any bound below it selects the same.
+    // All keys of this digit are wanted: the smallest of them is the k-th largest, and any bound below it selects the
+    // same.
     if (members == remaining) return prefix;
   }
   return prefix;
@@ -69,7 +71,8 @@ __device__ Key kthLargest(const Team& team, KeyAt keyAt, int count, int k, Selec
 template <class Team>
 __device__ Key keepTopK(const Team& team, Key* keys, int count, int k, SelectScratch& scratch) {
   if (count <= k) return kWorstKey;
-  const Key bound = kthLargest(team, [keys](int i) { return keys[i]; }, count, k, scratch);
+  const Key bound = kthLargest(
+      team, [keys](int i) { return keys[i]; }, count, k, scratch);
   if (team.thread_rank() == 0) scratch.kept = 0;
   team.sync();
   for (int base = 0; base < count; base += team.size()) {

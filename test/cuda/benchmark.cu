@@ -1,4 +1,5 @@
-// Kernel times: the launcher in a CUDA graph, L2 flushed before each replay, median of 20; a plain read of the same bytes.
+// Kernel times: the launcher in a CUDA graph, L2 flushed before each replay, median of 20; a plain read of the same
+// bytes.
 #include <algorithm>
 
 #include "lm_head_topk_case.cuh"
@@ -74,8 +75,9 @@ void benchFormat(HeadFormat format, int64_t vocab, int64_t hidden) {
   if (binary) fillRandom<<<1024, 256>>>(weight.data(), bytes / 4, 0xffffffffu, 0);
   fillRandom<<<1024, 256>>>(scales.data(), scales.size(), 0x0fff0fffu, 0x20002000u);
   DeviceArray<uint32_t> sink(1);
-  const float floor = medianMicroseconds(
-      [&](cudaStream_t stream) { readAll<<<132 * 8, 512, 0, stream>>>(reinterpret_cast<uint4*>(weight.data()), bytes / 16, sink.data()); });
+  const float floor = medianMicroseconds([&](cudaStream_t stream) {
+    readAll<<<132 * 8, 512, 0, stream>>>(reinterpret_cast<uint4*>(weight.data()), bytes / 16, sink.data());
+  });
   Random random(1);
   std::vector<float> values(64 * hidden);
   for (float& value : values) value = random.uniform();
@@ -103,11 +105,13 @@ void benchFormat(HeadFormat format, int64_t vocab, int64_t hidden) {
       size_t scratchBytes = 0;
       must(lm_head::lmHeadTopKScratchBytes(args, &scratchBytes), "scratch");
       DeviceArray<unsigned char> scratch(scratchBytes);
-      const float us = medianMicroseconds([&](cudaStream_t stream) { must(lm_head::launchLmHeadTopK(args, scratch.data(), stream), "launch"); });
+      const float us = medianMicroseconds(
+          [&](cudaStream_t stream) { must(lm_head::launchLmHeadTopK(args, scratch.data(), stream), "launch"); });
       static const char* formats[] = {"float32", "bfloat16", "float16", "binary"};
-      std::printf("%-8s V %lld H %lld k %4lld rows %2lld: %8.1f us, floor %7.1f, ratio %.2f, scratch %.2f MiB\n", formats[static_cast<int>(format)],
-                  static_cast<long long>(vocab), static_cast<long long>(hidden), static_cast<long long>(k), static_cast<long long>(rows), us, floor,
-                  us / floor, scratchBytes / 1048576.0);
+      std::printf("%-8s V %lld H %lld k %4lld rows %2lld: %8.1f us, floor %7.1f, ratio %.2f, scratch %.2f MiB\n",
+                  formats[static_cast<int>(format)], static_cast<long long>(vocab), static_cast<long long>(hidden),
+                  static_cast<long long>(k), static_cast<long long>(rows), us, floor, us / floor,
+                  scratchBytes / 1048576.0);
     }
   }
 }
@@ -115,7 +119,8 @@ void benchFormat(HeadFormat format, int64_t vocab, int64_t hidden) {
 }  // namespace
 
 void benchmark() {
-  for (const HeadFormat format : {HeadFormat::kBfloat16, HeadFormat::kFloat16, HeadFormat::kFloat32, HeadFormat::kBinary}) {
+  for (const HeadFormat format :
+       {HeadFormat::kBfloat16, HeadFormat::kFloat16, HeadFormat::kFloat32, HeadFormat::kBinary}) {
     benchFormat(format, 248320, 5120);
     benchFormat(format, 50257, 768);
   }

@@ -3,10 +3,12 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace test {
@@ -70,6 +72,19 @@ class Random {
  private:
   uint64_t state_;
 };
+
+// work(i) for i in [0, count), on all cores.
+template <class Work>
+void forAll(int64_t count, Work work) {
+  const int64_t threads = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::thread> pool;
+  for (int64_t t = 0; t < threads; ++t) {
+    pool.emplace_back([=] {
+      for (int64_t i = count * t / threads; i < count * (t + 1) / threads; ++i) work(i);
+    });
+  }
+  for (std::thread& thread : pool) thread.join();
+}
 
 void lmHeadTopK(bool quick);
 void vocabParallelArgmax();

@@ -29,19 +29,21 @@ struct Shape {
 
   std::string name() const {
     static const char* formats[] = {"float32", "bfloat16", "float16", "binary"};
-    return std::string(path == lm_head::Path::kPortable ? "portable " : "") + formats[static_cast<int>(format)] + " rows " + std::to_string(rows) + " vocab " + std::to_string(vocab) +
-           " hidden " + std::to_string(hidden) + " k " + std::to_string(k) + (bias ? " bias" : "") +
-           (transposed ? " transposed" : "") + (integers ? " integers" : "") +
-           (format == HeadFormat::kBinary ? " group " + std::to_string(groupSize) : "");
+    return std::string(path == lm_head::Path::kPortable ? "portable " : "") + formats[static_cast<int>(format)] +
+           " rows " + std::to_string(rows) + " vocab " + std::to_string(vocab) + " hidden " + std::to_string(hidden) +
+           " k " + std::to_string(k) + (bias ? " bias" : "") + (transposed ? " transposed" : "") +
+           (integers ? " integers" : "") + (format == HeadFormat::kBinary ? " group " + std::to_string(groupSize) : "");
   }
 };
 
 inline uint16_t halfBits(float x, HeadFormat format) {
-  return format == HeadFormat::kBfloat16 ? __bfloat16_as_ushort(__float2bfloat16_rn(x)) : __half_as_ushort(__float2half_rn(x));
+  return format == HeadFormat::kBfloat16 ? __bfloat16_as_ushort(__float2bfloat16_rn(x))
+                                         : __half_as_ushort(__float2half_rn(x));
 }
 
 inline float halfValue(uint16_t bits, HeadFormat format) {
-  return format == HeadFormat::kBfloat16 ? __bfloat162float(__ushort_as_bfloat16(bits)) : __half2float(__ushort_as_half(bits));
+  return format == HeadFormat::kBfloat16 ? __bfloat162float(__ushort_as_bfloat16(bits))
+                                         : __half2float(__ushort_as_half(bits));
 }
 
 class LmHeadCase {
@@ -58,14 +60,16 @@ class LmHeadCase {
       halves.assign(shape.vocab * stride, 0);
       for (int64_t id = 0; id < shape.vocab; ++id) {
         for (int64_t group = 0; group < groups; ++group) {
-          halves[id * stride + group] = halfBits(shape.integers ? 1.0f : 0.05f + 0.04f * random_.uniform(), HeadFormat::kFloat16);
+          halves[id * stride + group] =
+              halfBits(shape.integers ? 1.0f : 0.05f + 0.04f * random_.uniform(), HeadFormat::kFloat16);
         }
       }
     } else {
       const int64_t stride = halfStride();
       halves.assign(shape.vocab * stride, 0);
       for (int64_t id = 0; id < shape.vocab; ++id) {
-        for (int64_t column = 0; column < shape.hidden; ++column) halves[id * stride + column] = halfBits(number(), shape.format);
+        for (int64_t column = 0; column < shape.hidden; ++column)
+          halves[id * stride + column] = halfBits(number(), shape.format);
       }
     }
   }
@@ -75,7 +79,8 @@ class LmHeadCase {
 
   // Element of a dense head, as the kernel sees it.
   float weightAt(int64_t id, int64_t column) const {
-    if (shape.format == HeadFormat::kFloat32) return weight[shape.transposed ? column * shape.vocab + id : id * shape.hidden + column];
+    if (shape.format == HeadFormat::kFloat32)
+      return weight[shape.transposed ? column * shape.vocab + id : id * shape.hidden + column];
     return halfValue(halves[id * halfStride() + column], shape.format);
   }
 
@@ -130,7 +135,9 @@ class LmHeadCase {
     return args;
   }
 
-  void launch(cudaStream_t stream = nullptr) const { must(lm_head::launchLmHeadTopK(args(), scratch_->data(), stream, path), "launchLmHeadTopK"); }
+  void launch(cudaStream_t stream = nullptr) const {
+    must(lm_head::launchLmHeadTopK(args(), scratch_->data(), stream, path), "launchLmHeadTopK");
+  }
 
   void run() {
     launch();

@@ -32,7 +32,8 @@ float binaryScore(const LmHeadCase& c, int64_t row, int64_t id) {
       const int q = static_cast<int>(std::min(std::max(std::nearbyint(h[i] / scale), -127.0f), 127.0f));
       dot += (c.words[id * (s.hidden / 32) + i / 32] >> (i % 32)) & 1 ? q : -q;
     }
-    volatile float product = static_cast<float>(dot) * halfValue(c.halves[id * c.scaleStride() + group], HeadFormat::kFloat16);
+    volatile float product =
+        static_cast<float>(dot) * halfValue(c.halves[id * c.scaleStride() + group], HeadFormat::kFloat16);
     sums[group % 4] = sums[group % 4] + product;
   }
   volatile float score = ((sums[0] + sums[1]) + (sums[2] + sums[3])) * scale;
@@ -55,7 +56,8 @@ std::string at(int64_t row, int64_t i) { return " at row " + std::to_string(row)
 void checkExact(const LmHeadCase& c, int64_t row, const std::vector<float>& scores) {
   std::vector<int32_t> ids(c.shape.vocab);
   std::iota(ids.begin(), ids.end(), 0);
-  std::stable_sort(ids.begin(), ids.end(), [&](int a, int b) { return lm_head::orderKey(scores[a]) > lm_head::orderKey(scores[b]); });
+  std::stable_sort(ids.begin(), ids.end(),
+                   [&](int a, int b) { return lm_head::orderKey(scores[a]) > lm_head::orderKey(scores[b]); });
   for (int64_t i = 0; i < c.shape.k; ++i) {
     const int32_t got = c.indices[row * c.shape.k + i];
     const float value = c.values[row * c.shape.k + i];
@@ -66,8 +68,8 @@ void checkExact(const LmHeadCase& c, int64_t row, const std::vector<float>& scor
 }
 
 void checkDense(const LmHeadCase& c, int64_t row) {
-  std::vector<Score> scores;
-  for (int64_t id = 0; id < c.shape.vocab; ++id) scores.push_back(denseScore(c, row, id));
+  std::vector<Score> scores(c.shape.vocab);
+  forAll(c.shape.vocab, [&](int64_t id) { scores[id] = denseScore(c, row, id); });
   if (c.shape.integers) {
     std::vector<float> exact;
     for (const Score& score : scores) exact.push_back(static_cast<float>(score.value));
@@ -86,19 +88,21 @@ void checkDense(const LmHeadCase& c, int64_t row) {
            "value " + std::to_string(value) + ", expected " + std::to_string(scores[id].value) + at(row, i));
     if (i > 0) {
       const int64_t before = row * c.shape.k + i - 1;
-      expect(lm_head::makeKey(c.values[before], c.indices[before]) > lm_head::makeKey(value, id), "not sorted" + at(row, i));
+      expect(lm_head::makeKey(c.values[before], c.indices[before]) > lm_head::makeKey(value, id),
+             "not sorted" + at(row, i));
     }
   }
   const float last = c.values[row * c.shape.k + c.shape.k - 1];
   for (int64_t id = 0; id < c.shape.vocab; ++id) {
-    expect(returned[id] || scores[id].value - scores[id].bound <= last, "id " + std::to_string(id) + " was missed in row " + std::to_string(row));
+    expect(returned[id] || scores[id].value - scores[id].bound <= last,
+           "id " + std::to_string(id) + " was missed in row " + std::to_string(row));
   }
 }
 
 void checkRow(const LmHeadCase& c, int64_t row) {
   if (c.shape.format != HeadFormat::kBinary) return checkDense(c, row);
-  std::vector<float> scores;
-  for (int64_t id = 0; id < c.shape.vocab; ++id) scores.push_back(binaryScore(c, row, id));
+  std::vector<float> scores(c.shape.vocab);
+  forAll(c.shape.vocab, [&](int64_t id) { scores[id] = binaryScore(c, row, id); });
   checkExact(c, row, scores);
 }
 
@@ -132,8 +136,10 @@ void batchInvariance(HeadFormat format) {
     batch.upload();
     batch.run();
     for (const int64_t position : {int64_t{0}, rows / 2, rows - 1}) {
-      expect(std::memcmp(&batch.values[position * one.k], alone.values.data(), one.k * 4) == 0, "values differ in a batch of " + std::to_string(rows));
-      expect(std::memcmp(&batch.indices[position * one.k], alone.indices.data(), one.k * 4) == 0, "ids differ in a batch of " + std::to_string(rows));
+      expect(std::memcmp(&batch.values[position * one.k], alone.values.data(), one.k * 4) == 0,
+             "values differ in a batch of " + std::to_string(rows));
+      expect(std::memcmp(&batch.indices[position * one.k], alone.indices.data(), one.k * 4) == 0,
+             "ids differ in a batch of " + std::to_string(rows));
     }
   }
 }
@@ -170,6 +176,32 @@ void unusualRows(HeadFormat format) {
   }
 }
 
+// Orders of scores that defeat thresholds: rising ids, and all winners with one block. Scores come in by bias, so they
+// are exact.
+void hardOrders(HeadFormat format, int64_t vocab) {
+  for (const int kind : {0, 1, 2, 3}) {
+    for (const int64_t k : {50, 2048}) {
+      for (const int64_t rows : {1, 40}) {
+        const Shape shape{format, rows, vocab, 64, k, true, false, 32};
+        current = "hard order " + std::to_string(kind) + ", " + shape.name();
+        LmHeadCase c(shape);
+        std::fill(c.hidden.begin(), c.hidden.end(), 0.0f);
+        for (int64_t id = 0; id < vocab; ++id) {
+          const int64_t tile128 = id / 128, tile256 = id / 256;
+          if (kind == 0) c.bias[id] = static_cast<float>(id);
+          if (kind == 1) c.bias[id] = tile128 % 132 == 5 ? static_cast<float>(1000 + id) : static_cast<float>(-id);
+          if (kind == 2) c.bias[id] = tile256 % 132 == 7 ? static_cast<float>(1000 + id) : -INFINITY;
+          if (kind == 3) c.bias[id] = id % 3 ? -INFINITY : 1.0f;
+        }
+        c.upload();
+        c.run();
+        checkExact(c, 0, c.bias);
+        checkExact(c, rows - 1, c.bias);
+      }
+    }
+  }
+}
+
 // One call is captured and replayed with another hidden in the same place.
 void graphReplay(HeadFormat format) {
   const Shape shape{format, 8, 4000, 512, 50, true};
@@ -195,7 +227,8 @@ void graphReplay(HeadFormat format) {
     const std::vector<float> values = c.values;
     const std::vector<int32_t> indices = c.indices;
     c.run();
-    expect(std::memcmp(values.data(), c.values.data(), values.size() * 4) == 0 && indices == c.indices, "replay " + std::to_string(replay) + " differs from a plain launch");
+    expect(std::memcmp(values.data(), c.values.data(), values.size() * 4) == 0 && indices == c.indices,
+           "replay " + std::to_string(replay) + " differs from a plain launch");
   }
   must(cudaGraphExecDestroy(executable), "destroy");
   must(cudaGraphDestroy(graph), "destroy");
@@ -210,32 +243,38 @@ void formatSuite(HeadFormat format, bool quick) {
       runCase({format, rows, 1500, 512, 50, rows % 2 == 0, false, 128, integers});
       if (single) runCase({format, rows, 1500, 512, 50, rows % 2 == 0, true, 128, integers});
     }
-    for (const int64_t k : {1, 2, 31, 32, 33, 100, 257, 1000, 2048, 2049, 5000}) runCase({format, 2, 5000, 256, k, false, false, 64, integers});
-    for (const int64_t vocab : {1, 2, 7, 127, 128, 129, 1023, 1025}) runCase({format, 3, vocab, 64, std::min<int64_t>(vocab, 9), true, false, 32, integers});
+    for (const int64_t k : {1, 2, 31, 32, 33, 100, 257, 1000, 2048, 2049, 5000})
+      runCase({format, 2, 5000, 256, k, false, false, 64, integers});
+    for (const int64_t vocab : {1, 2, 7, 127, 128, 129, 1023, 1025})
+      runCase({format, 3, vocab, 64, std::min<int64_t>(vocab, 9), true, false, 32, integers});
     if (!binary) {
-      for (const int64_t hidden : {1, 7, 8, 65, 129, 1000}) runCase({format, 3, 600, hidden, 10, false, false, 0, integers});
+      for (const int64_t hidden : {1, 7, 8, 65, 129, 1000})
+        runCase({format, 3, 600, hidden, 10, false, false, 0, integers});
       if (single) {
         for (const int64_t hidden : {1, 7, 65, 1000}) runCase({format, 3, 601, hidden, 10, false, true, 0, integers});
       }
     } else {
-      for (const int64_t group : {32, 64, 96, 128, 192, 384, 768}) runCase({format, 9, 500, 768, 20, true, false, group, integers});
+      for (const int64_t group : {32, 64, 96, 128, 192, 384, 768})
+        runCase({format, 9, 500, 768, 20, true, false, group, integers});
       runCase({format, 2, 300, 160, 20, true, false, 160, integers});
     }
   }
   unusualRows(format);
   batchInvariance(format);
   graphReplay(format);
+  hardOrders(format, quick ? 20000 : 100000);
   if (quick) return;
   runCase({format, 2, 32001, 2048, 50, true}, 2);
   runCase({format, 64, 32001, 1024, 2048, false}, 2);
   runCase({format, 1, 128256, 1024, 50, false}, 1);
-  runCase({format, 2, 50257, 16384, 5, false}, 1);
+  runCase({format, 2, 6000, 16384, 5, false}, 1);
 }
 
 }  // namespace
 
 void lmHeadTopK(bool quick) {
-  for (const HeadFormat format : {HeadFormat::kFloat32, HeadFormat::kBfloat16, HeadFormat::kFloat16, HeadFormat::kBinary}) {
+  for (const HeadFormat format :
+       {HeadFormat::kFloat32, HeadFormat::kBfloat16, HeadFormat::kFloat16, HeadFormat::kBinary}) {
     formatSuite(format, quick);
   }
   // What other GPUs would run, on this one.

@@ -55,10 +55,10 @@ describe('what is missing is found before anything is downloaded', () => {
   });
   test('CMake', () => {
     fixture.removeProgram('cmake');
-    expectMissing(/CMake is missing: install 3\.18 or later/);
+    expectMissing(/CMake is missing: install 3\.20 or later/);
   });
   test('a CMake that is new enough', () => {
-    expectMissing(/cmake is CMake 3\.16, which is too old: install 3\.18/, ['--cpu'], { STUB_CMAKE_VERSION: '3.16.3' });
+    expectMissing(/cmake is CMake 3\.16, which is too old: install 3\.20/, ['--cpu'], { STUB_CMAKE_VERSION: '3.16.3' });
   });
   test('make', () => {
     fixture.removeProgram('make');

@@ -40,6 +40,7 @@ struct Buffers {
   Key* poolKeys;
   int* poolCounts;
   Key* bounds;
+  LogSum* logSums;
   Key* lists;
   Key* againLists;
 };
@@ -50,8 +51,9 @@ int64_t partsStride(const LmHeadTopKArgs& args) {
 
 bool isHalf(HeadFormat format) { return format == HeadFormat::kBfloat16 || format == HeadFormat::kFloat16; }
 
-// `plans`: every plan whose sweeps use these buffers; they share one pool.
-Buffers takeBuffers(Scratch& scratch, const LmHeadTopKArgs& args, std::initializer_list<const Plan*> plans) {
+// `split`: hidden is cut into parts. `plans`: every plan whose sweeps use these buffers; they share one pool.
+Buffers takeBuffers(Scratch& scratch, const LmHeadTopKArgs& args, bool split,
+                    std::initializer_list<const Plan*> plans) {
   const size_t rows = args.rows;
   size_t listKeys = 0, againKeys = 0;
   for (const Plan* plan : plans) {
@@ -60,8 +62,10 @@ Buffers takeBuffers(Scratch& scratch, const LmHeadTopKArgs& args, std::initializ
   }
   const Plan& main = **plans.begin();
   Buffers buffers{};
-  if (isHalf(args.format)) {
-    buffers.parts = scratch.take<uint16_t>(2 * main.rowGroups * main.scorer.rowsPerBlock * partsStride(args));
+  if (split) {
+    const size_t parts = 2 * main.rowGroups * main.scorer.rowsPerBlock * partsStride(args);
+    buffers.parts =
+        isHalf(args.format) ? static_cast<void*>(scratch.take<uint16_t>(parts)) : scratch.take<float>(parts);
     buffers.splitRows = scratch.take<SplitRow>(rows);
   } else if (args.format == HeadFormat::kBinary) {
     buffers.planes = scratch.take<uint32_t>(rows * 8 * (args.hiddenSize / 32));
@@ -72,6 +76,7 @@ Buffers takeBuffers(Scratch& scratch, const LmHeadTopKArgs& args, std::initializ
   buffers.poolKeys = scratch.take<Key>(rows * main.scan.pool.capacity);
   buffers.poolCounts = scratch.take<int>(rows);
   buffers.bounds = scratch.take<Key>(rows);
+  if (args.logSumExp != nullptr) buffers.logSums = scratch.take<LogSum>(rows * main.blocks);
   buffers.lists = scratch.take<Key>(listKeys);
   buffers.againLists = scratch.take<Key>(againKeys);
   return buffers;
@@ -88,6 +93,8 @@ cudaError_t launchMerge(const Plan& plan, int64_t kBefore, Key* bounds, cudaStre
   params.values = args.values;
   params.indices = args.indices;
   params.bounds = bounds;
+  params.logSums = plan.scan.logSums;
+  params.logSumExp = args.logSumExp;
   int sortSize = 1;
   while (sortSize < params.k) sortSize *= 2;
   constexpr int kThreads = 1024;
@@ -121,12 +128,21 @@ cudaError_t launchPlain(const Plan& plan, const PlainScorerParams& params, const
   }
 }
 
-cudaError_t launchFloat(const Plan& plan, const Buffers& buffers, cudaStream_t stream) {
-  const LmHeadTopKArgs& args = plan.scan.args;
-  const bool aligned16 = args.weightColumnStride == 1 && args.weightRowStride % 4 == 0 && args.hiddenSize % 4 == 0 &&
-                         reinterpret_cast<uintptr_t>(args.weight) % 16 == 0;
-  return aligned16 ? launchPlain<LoadFloatAligned>(plan, {nullptr}, buffers, stream)
-                   : launchPlain<LoadFloatStrided>(plan, {nullptr}, buffers, stream);
+// Whether four neighbouring weights can be loaded at once, from any id and column that is a multiple of 4.
+bool isAligned(const LmHeadTopKArgs& args) {
+  return args.weightColumnStride == 1 && args.weightRowStride % 4 == 0 && args.hiddenSize % 4 == 0 &&
+         reinterpret_cast<uintptr_t>(args.weight) % 16 == 0;
+}
+
+cudaError_t launchFloat(const Plan& plan, const Plan& plainPlan, bool hopper, const Buffers& buffers,
+                        cudaStream_t stream) {
+  if (hopper) {
+    const SplitParams params{buffers.parts, partsStride(plan.scan.args), buffers.splitRows};
+    RETURN_IF_ERROR(launchHopperFloat(plan, params, buffers.lists, buffers.againLists, stream));
+    return launchPlain<LoadFloatAligned>(plainPlan, {buffers.splitRows}, buffers, stream);
+  }
+  if (isAligned(plan.scan.args)) return launchPlain<LoadFloatAligned>(plan, {nullptr}, buffers, stream);
+  return launchPlain<LoadFloatStrided>(plan, {nullptr}, buffers, stream);
 }
 
 // --- 16-bit ---
@@ -156,8 +172,7 @@ ScorerShape portableShape(const LmHeadTopKArgs& args, const Device& device) {
 }
 
 template <class Half, int kColumnTiles>
-cudaError_t launchPortable(const Plan& plan, const HalfScorerParams& params, const Buffers& buffers,
-                           cudaStream_t stream) {
+cudaError_t launchPortable(const Plan& plan, const SplitParams& params, const Buffers& buffers, cudaStream_t stream) {
   using Deep = HalfScorer<Half, kColumnTiles, kManyStages>;
   using Shallow = HalfScorer<Half, kColumnTiles, kFewStages>;
   if (plan.scorer.sharedBytes == Deep::kSharedBytes)
@@ -166,8 +181,7 @@ cudaError_t launchPortable(const Plan& plan, const HalfScorerParams& params, con
 }
 
 template <class Half>
-cudaError_t launchPortable(const Plan& plan, const HalfScorerParams& params, const Buffers& buffers,
-                           cudaStream_t stream) {
+cudaError_t launchPortable(const Plan& plan, const SplitParams& params, const Buffers& buffers, cudaStream_t stream) {
   switch (plan.scorer.rowsPerBlock) {
     case 4:
       return launchPortable<Half, 1>(plan, params, buffers, stream);
@@ -193,7 +207,7 @@ cudaError_t launchSplit(const Plan& plan, const Buffers& buffers, cudaStream_t s
 template <class Half>
 cudaError_t launchHalf(const Plan& plan, const Plan& plainPlan, bool hopper, const Buffers& buffers,
                        cudaStream_t stream) {
-  const HalfScorerParams params{buffers.parts, partsStride(plan.scan.args), buffers.splitRows};
+  const SplitParams params{buffers.parts, partsStride(plan.scan.args), buffers.splitRows};
   if (hopper) {
     RETURN_IF_ERROR(launchHopper(plan, params, buffers.lists, buffers.againLists, stream));
   } else {
@@ -238,38 +252,39 @@ cudaError_t launchBinary(const Plan& plan, const Buffers& buffers, cudaStream_t 
 
 struct Plans {
   bool hopper;
+  bool split;  // hidden is cut into parts
   Plan main;
-  Plan plain;  // 16-bit heads: the rows that need plain arithmetic
+  Plan plain;  // where hidden is split: the rows that need plain arithmetic
 
   Plans(const LmHeadTopKArgs& args, Path path, const Device& device)
-      : hopper(isHalf(args.format) && path == Path::kBest && device.computeCapability == 90),
+      : hopper(path == Path::kBest && device.computeCapability == 90 &&
+               (isHalf(args.format) || (args.format == HeadFormat::kFloat32 && isAligned(args)))),
+        split(hopper || isHalf(args.format)),
         main(args, shape(args, hopper, device), device),
         plain(main, plainShape(args, 4, device), device) {}
 
  private:
   static ScorerShape shape(const LmHeadTopKArgs& args, bool hopper, const Device& device) {
-    if (hopper) return hopperShape(args);
+    if (hopper) return isHalf(args.format) ? hopperShape(args) : hopperFloatShape(args);
     if (isHalf(args.format)) return portableShape(args, device);
     return args.format == HeadFormat::kBinary ? binaryShape(args, device) : plainShape(args, 8, device);
   }
 };
 
-__global__ void clearPoolKernel(RowPool pool) { clearRow(pool, blockIdx.x); }
+__global__ void clearPoolKernel(RowPool pool) {
+  allowNextKernel();
+  clearRow(pool, blockIdx.x);
+}
 
 // What comes before the sweeps: hidden in the form that the scorer needs, and an empty pool.
-cudaError_t launchPrepare(const Plan& plan, const Buffers& buffers, cudaStream_t stream) {
-  switch (plan.scan.args.format) {
-    case HeadFormat::kBfloat16:
-      return launchSplit<__nv_bfloat16>(plan, buffers, stream);
-    case HeadFormat::kFloat16:
-      return launchSplit<__half>(plan, buffers, stream);
-    case HeadFormat::kBinary:
-      return launchQuantize(plan, buffers, stream);
-    case HeadFormat::kFloat32:
-      clearPoolKernel<<<static_cast<unsigned>(plan.scan.args.rows), 128, 0, stream>>>(plan.scan.pool);
-      return cudaGetLastError();
-  }
-  return cudaErrorInvalidValue;
+cudaError_t launchPrepare(const Plan& plan, bool split, const Buffers& buffers, cudaStream_t stream) {
+  const HeadFormat format = plan.scan.args.format;
+  if (format == HeadFormat::kBfloat16) return launchSplit<__nv_bfloat16>(plan, buffers, stream);
+  if (format == HeadFormat::kFloat16) return launchSplit<__half>(plan, buffers, stream);
+  if (format == HeadFormat::kBinary) return launchQuantize(plan, buffers, stream);
+  if (split) return launchSplit<float>(plan, buffers, stream);
+  clearPoolKernel<<<static_cast<unsigned>(plan.scan.args.rows), 128, 0, stream>>>(plan.scan.pool);
+  return cudaGetLastError();
 }
 
 // Rows that one launch serves: gridDim.y, the row groups, ends at 65,535, for the least number of rows a group.
@@ -279,23 +294,24 @@ cudaError_t launchRows(const LmHeadTopKArgs& args, Path path, const Device& devi
                        cudaStream_t stream) {
   Plans plans(args, path, device);
   Scratch scratch(scratchMemory);
-  const Buffers buffers = takeBuffers(scratch, args, {&plans.main, &plans.plain});
+  const Buffers buffers = takeBuffers(scratch, args, plans.split, {&plans.main, &plans.plain});
   for (Plan* plan : {&plans.main, &plans.plain}) {
     plan->scan.pool.published = buffers.published;
     plan->scan.pool.keys = buffers.poolKeys;
     plan->scan.pool.counts = buffers.poolCounts;
   }
   // The merge leaves the pool empty for the sweeps after the first.
-  RETURN_IF_ERROR(launchPrepare(plans.main, buffers, stream));
+  RETURN_IF_ERROR(launchPrepare(plans.main, plans.split, buffers, stream));
 
   for (int64_t done = 0; done < args.k; done += plans.main.scan.k) {
     for (Plan* plan : {&plans.main, &plans.plain}) {
       plan->scan.k = static_cast<int>(std::min<int64_t>(args.k - done, kMaxKPerSweep));
       plan->scan.bounds = done == 0 ? nullptr : buffers.bounds;
+      plan->scan.logSums = done == 0 ? buffers.logSums : nullptr;
     }
     switch (args.format) {
       case HeadFormat::kFloat32:
-        RETURN_IF_ERROR(launchFloat(plans.main, buffers, stream));
+        RETURN_IF_ERROR(launchFloat(plans.main, plans.plain, plans.hopper, buffers, stream));
         break;
       case HeadFormat::kBfloat16:
         RETURN_IF_ERROR(launchHalf<__nv_bfloat16>(plans.main, plans.plain, plans.hopper, buffers, stream));
@@ -318,6 +334,7 @@ LmHeadTopKArgs sliceRows(const LmHeadTopKArgs& args, int64_t begin) {
   slice.hidden = args.hidden + begin * args.hiddenSize;
   slice.values = args.values + begin * args.k;
   slice.indices = args.indices + begin * args.k;
+  if (args.logSumExp != nullptr) slice.logSumExp = args.logSumExp + begin;
   return slice;
 }
 
@@ -329,7 +346,7 @@ cudaError_t lmHeadTopKScratchBytes(const LmHeadTopKArgs& args, size_t* bytes, Pa
   const LmHeadTopKArgs slice = sliceRows(args, 0);
   const Plans plans(slice, path, device);
   Scratch counter(nullptr);
-  takeBuffers(counter, slice, {&plans.main, &plans.plain});
+  takeBuffers(counter, slice, plans.split, {&plans.main, &plans.plain});
   *bytes = counter.used();
   return cudaSuccess;
 }

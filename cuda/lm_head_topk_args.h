@@ -27,6 +27,7 @@ struct LmHeadTopKArgs {
   int64_t vocabStart;
   float* values;     // [rows, k]
   int32_t* indices;  // [rows, k]
+  float* logSumExp;  // [rows], or null: log of the sum of exp of all scores of the row
 };
 
 }  // namespace lm_head

@@ -15,6 +15,7 @@ namespace lm_head {
 // with NaN or infinity gets scale NaN, for IEEE arithmetic would make all of its scores NaN.
 __global__ void quantizeHiddenKernel(const float* hidden, int64_t hiddenSize, int64_t groupSize, uint32_t* planes,
                                      int* groupSums, float* rowScales, RowPool pool) {
+  allowNextKernel();
   const int64_t row = blockIdx.x, words = hiddenSize / 32, groups = hiddenSize / groupSize;
   const float* source = hidden + row * hiddenSize;
   int* sums = groupSums + row * groups;
@@ -74,7 +75,7 @@ template <int kRows>
 class BinaryScorer {
  public:
   using Params = BinaryScorerParams;
-  static constexpr int kThreads = 256, kWorkers = kThreads, kTileVocab = 128;
+  static constexpr int kThreads = 256, kWorkers = kThreads, kTileVocab = 128, kSmallTileVocab = 128;
 
   // Planes, group sums and scale of each row.
   static __host__ __device__ size_t sharedBytes(int64_t hiddenSize, int64_t groupSize) {
@@ -105,13 +106,13 @@ class BinaryScorer {
   }
 
   __device__ bool hasWork() const { return true; }
-  __device__ void assist() {}
+  __device__ void assist(const Tiling&) {}
   __device__ void startWork() {}
   __device__ bool serves(int) const { return true; }
 
-  __device__ void scoreTile(int64_t tile, TopKLists<kWorkers>& lists) {
+  __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const int64_t id = tile * kTileVocab + threadIdx.x / 32 * 16 + g;
+    const int64_t id = tile.firstId + threadIdx.x / 32 * 16 + g;
     // The last id is read again in place of those behind it; they are never offered.
     const int64_t ids[2] = {min(id, args_.vocabSize - 1), min(id + 8, args_.vocabSize - 1)};
     const uint32_t* weights[2];
@@ -159,16 +160,19 @@ class BinaryScorer {
     }
 #pragma unroll
     for (int row = 0; row < kRows; ++row) {
+      float scores[2] = {-INFINITY, -INFINITY};
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         float sum = sums[row][half];
         sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
         sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
-        if (row % 4 == t && row < rows_ && id + 8 * half < args_.vocabSize) {
-          const float score = finishScore(__fmul_rn(sum, rowScales_[row]), args_.bias, id + 8 * half);
-          lists.offer(row, score, static_cast<uint32_t>(id + 8 * half));
-        }
+        if (row % 4 != t || row >= rows_ || id + 8 * half >= args_.vocabSize) continue;
+        scores[half] = finishScore(__fmul_rn(sum, rowScales_[row]), args_.bias, id + 8 * half);
+        lists.offer(row, scores[half], static_cast<uint32_t>(id + 8 * half));
       }
+      if (!logSums.wanted()) continue;
+      const LogSum logSum = sumOfEightLanes(scores[0], scores[1]);
+      if (lane == row % 4 && row < rows_) logSums.add(row, logSum);
     }
   }
 

@@ -36,8 +36,8 @@ __device__ inline void multiplyAdd(float (&sum)[4], uint32_t a0, uint32_t a1, ui
 template <class Half, int kColumnTiles, int kStages>
 class HalfScorer {
  public:
-  using Params = HalfScorerParams;
-  static constexpr int kThreads = 256, kWorkers = kThreads, kTileVocab = 128;
+  using Params = SplitParams;
+  static constexpr int kThreads = 256, kWorkers = kThreads, kTileVocab = 128, kSmallTileVocab = 128;
   static constexpr int kRows = 4 * kColumnTiles;
   static constexpr int kSteps = kChunk / 32;
   static constexpr int kWeightBytes = kTileVocab * kChunk * 2;
@@ -63,11 +63,11 @@ class HalfScorer {
   }
 
   __device__ bool hasWork() const { return true; }
-  __device__ void assist() {}
+  __device__ void assist(const Tiling&) {}
   __device__ void startWork() {}
   __device__ bool serves(int row) const { return !splitRows_[row].plain; }
 
-  __device__ void scoreTile(int64_t tile, TopKLists<kWorkers>& lists) {
+  __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     float sums[kColumnTiles][4] = {};
     for (int chunk = 0; chunk < chunks_; ++chunk) {
@@ -95,23 +95,15 @@ class HalfScorer {
         for (int i = 0; i < 4; ++i) sums[column][i] += products[column][i];
       }
     }
-    const int64_t id = tile * kTileVocab + threadIdx.x / 32 * 16 + g;
+    const int64_t id = tile.firstId + threadIdx.x / 32 * 16 + g;
 #pragma unroll
     for (int column = 0; column < kColumnTiles; ++column) {
-      const int row = column * 4 + t;
-      if (row >= rows_ || splitRows_[row].plain) continue;
-      offer(lists, row, id, sums[column][0], sums[column][1]);
-      offer(lists, row, id + 8, sums[column][2], sums[column][3]);
+      offerPair(lists, logSums, args_, splitRows_, column * 4 + t, rows_, id, id + 8,
+                joinParts<Half>(sums[column][0], sums[column][1]), joinParts<Half>(sums[column][2], sums[column][3]));
     }
   }
 
  private:
-  __device__ void offer(TopKLists<kWorkers>& lists, int row, int64_t id, float high, float low) const {
-    if (id >= args_.vocabSize) return;
-    const float score = scalbnf(joinParts<Half>(high, low), splitRows_[row].exponent);
-    lists.offer(row, finishScore(score, args_.bias, id), static_cast<uint32_t>(id));
-  }
-
   // Starts the copies of the next chunk of this block's walk over tiles; commits an empty group behind the last one.
   __device__ void issueNext() {
     if (issueTile_ < tiles_) {

@@ -2,14 +2,14 @@
 // shared memory.
 #pragma once
 
-#include "common/hopper.cuh"
-#include "lm_head_topk_scan.cuh"
+#include "common/hopper_products.cuh"
+#include "lm_head_topk_hopper_copies.cuh"
 #include "lm_head_topk_split.cuh"
 
 namespace lm_head {
 
 struct HopperScorerParams {
-  CUtensorMap weight;  // boxes of kTileVocab ids x kChunk columns
+  CUtensorMap weight;  // boxes of kSmallTileVocab ids x kChunk columns
   CUtensorMap parts;   // boxes of kColumns part columns x kChunk
   const SplitRow* splitRows;
 };
@@ -25,136 +25,111 @@ class HopperScorer {
   static constexpr bool kMovesRegisters = kColumns == 128;
   static constexpr int kHelperRegisters = 24, kWorkerRegisters = 112;
   static constexpr int kWorkers = kWarpgroups * 128, kThreads = kWorkers + (kMovesRegisters ? 128 : 32),
-                       kTileVocab = kWarpgroups * 64;
+                       kTileVocab = kWarpgroups * 64, kSmallTileVocab = 128;
   static constexpr int kRows = kColumns / 2;
-  static constexpr int kChunk = 64;  // columns, 128 bytes: what one swizzle pattern spans
-  static constexpr int kFlush = 256;
-  static constexpr int kWeightBytes = kTileVocab * kChunk * 2;
-  static constexpr int kPartBytes = kColumns * kChunk * 2;
-  static constexpr int kStageBytes = kWeightBytes + kPartBytes;
-  static constexpr size_t kSharedBytes = static_cast<size_t>(kStages) * kStageBytes +
-                                         (2 * kStages * sizeof(uint64_t) + kRows * sizeof(SplitRow) + 15) / 16 * 16;
+  static constexpr int kChunk = 64;
+  static constexpr int kFlush = 256, kGroup = kFlush / kChunk;
+  using Ring = ChunkRing<kChunk, kTileVocab, kSmallTileVocab, kColumns, kStages, kWorkers>;
+  static constexpr size_t kSharedBytes = (Ring::kSharedBytes + kRows * sizeof(SplitRow) + 15) / 16 * 16;
 
   __device__ size_t sharedBytes() const { return kSharedBytes; }
 
   __device__ HopperScorer(const ScanParams& scan, const Params& params, unsigned char* shared, int64_t rowBegin,
                           int rows)
-      : args_(scan.args), params_(params), shared_(shared), rowBegin_(rowBegin), rows_(rows) {
-    full_ = reinterpret_cast<uint64_t*>(shared + kStages * kStageBytes);
-    empty_ = full_ + kStages;
-    splitRows_ = reinterpret_cast<SplitRow*>(empty_ + kStages);
+      : args_(scan.args), params_(params), rowBegin_(rowBegin), rows_(rows) {
+    ring_.shared = shared;
+    splitRows_ = reinterpret_cast<SplitRow*>(shared + Ring::kSharedBytes);
     for (int row = threadIdx.x; row < rows; row += kThreads) splitRows_[row] = params.splitRows[rowBegin + row];
     chunks_ = static_cast<int>((args_.hiddenSize + kChunk - 1) / kChunk);
-    if (threadIdx.x == 0) {
-      for (int stage = 0; stage < kStages; ++stage) {
-        initBarrier(full_ + stage, 1);
-        initBarrier(empty_ + stage, kWorkers / 32);
-      }
-      fenceBarrierInit();
-    }
+    if (threadIdx.x == 0) ring_.init();
     __syncthreads();
   }
 
   __device__ bool hasWork() const { return true; }
   __device__ bool serves(int row) const { return !splitRows_[row].plain; }
 
-  // Copies chunk after chunk of this block's tiles, as far ahead as there are free stages.
-  __device__ void assist() {
+  __device__ void assist(const Tiling& tiling) {
     if constexpr (kMovesRegisters) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kHelperRegisters));
     if (threadIdx.x != kWorkers) return;
-    const int64_t tiles = (args_.vocabSize + kTileVocab - 1) / kTileVocab;
-    int stage = 0;
-    uint32_t parity = 1;  // a fresh barrier counts as emptied
-    for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-      for (int chunk = 0; chunk < chunks_; ++chunk) {
-        waitBarrier(empty_ + stage, parity);
-        unsigned char* memory = shared_ + stage * kStageBytes;
-        arriveExpecting(full_ + stage, kStageBytes);
-        copyTensorBox(memory, &params_.weight, chunk * kChunk, static_cast<int>(tile * kTileVocab), full_ + stage,
-                      kEvictFirst);
-        copyTensorBox(memory + kWeightBytes, &params_.parts, chunk * kChunk, static_cast<int>(2 * rowBegin_),
-                      full_ + stage, kEvictLast);
-        advance(stage, parity);
-      }
-    }
+    ring_.fill(&params_.weight, &params_.parts, 2 * rowBegin_, tiling, chunks_);
   }
 
   __device__ void startWork() {
     if constexpr (kMovesRegisters) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kWorkerRegisters));
   }
 
-  __device__ void scoreTile(int64_t tile, TopKLists<kWorkers>& lists) {
+  __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
     const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
+    if (warpgroup * 64 >= tile.size) {
+      // Nothing to do in a small tile, but every chunk wants to be released.
+      for (int chunk = 0; chunk < chunks_; ++chunk) {
+        ring_.next();
+        ring_.release(ring_.current());
+      }
+      return;
+    }
     float products[kColumns / 2];
     float sums[kColumns / 8][2] = {};
-    for (int chunk = 0; chunk < chunks_; ++chunk) {
-      const bool first = chunk % (kFlush / kChunk) == 0;
-      const bool last = chunk % (kFlush / kChunk) == kFlush / kChunk - 1 || chunk == chunks_ - 1;
-      waitBarrier(full_ + stage_, parity_);
-      const unsigned char* memory = shared_ + stage_ * kStageBytes;
-      const uint64_t weights = matrixDescriptor(memory + warpgroup * 64 * kChunk * 2);
-      const uint64_t parts = matrixDescriptor(memory + kWeightBytes);
-      fenceProducts();
+    int chunk = 0;
+    for (; chunk + kGroup <= chunks_; chunk += kGroup) {
 #pragma unroll
-      for (int step = 0; step < kChunk / 16; ++step) {
-        WarpgroupProduct<Half, kColumns>::run(products, weights + 2 * step, parts + 2 * step, !first || step > 0);
+      for (int i = 0; i < kGroup; ++i) {
+        const int previous = ring_.current();
+        multiply(products, warpgroup, i == 0);
+        if (i == 0) continue;
+        // The products of the chunk before have ended: its stage can be filled again.
+        waitForProducts<1>();
+        ring_.release(previous);
       }
-      commitProducts();
-      // The products of the chunk before have ended: its stage can be filled again.
-      waitForProducts<1>();
-      if (!first) release(previousStage_);
-      previousStage_ = stage_;
-      advance(stage_, parity_);
-      if (!last) continue;
       waitForProducts<0>();
-      release(previousStage_);
-#pragma unroll
-      for (int i = 0; i < kColumns / 8; ++i) {
-        sums[i][0] += joinParts<Half>(products[4 * i], products[4 * i + 1]);
-        sums[i][1] += joinParts<Half>(products[4 * i + 2], products[4 * i + 3]);
+      ring_.release(ring_.current());
+      addProducts(products, sums);
+    }
+    if (chunk < chunks_) {
+      for (bool first = true; chunk < chunks_; ++chunk, first = false) {
+        multiply(products, warpgroup, first);
+        waitForProducts<0>();
+        ring_.release(ring_.current());
       }
+      addProducts(products, sums);
     }
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const int64_t id = tile * kTileVocab + threadIdx.x / 32 * 16 + g;
+    const int64_t id = tile.firstId + threadIdx.x / 32 * 16 + g;
 #pragma unroll
     for (int i = 0; i < kColumns / 8; ++i) {
-      const int row = 4 * i + t;
-      if (row >= rows_ || splitRows_[row].plain) continue;
-      offer(lists, row, id, sums[i][0]);
-      offer(lists, row, id + 8, sums[i][1]);
+      offerPair(lists, logSums, args_, splitRows_, 4 * i + t, rows_, id, id + 8, sums[i][0], sums[i][1]);
     }
   }
 
  private:
-  __device__ void offer(TopKLists<kWorkers>& lists, int row, int64_t id, float sum) const {
-    if (id >= args_.vocabSize) return;
-    const float score = finishScore(scalbnf(sum, splitRows_[row].exponent), args_.bias, id);
-    lists.offer(row, score, static_cast<uint32_t>(id));
+  // Starts the products of the next chunk.
+  __device__ void multiply(float (&products)[kColumns / 2], int warpgroup, bool anew) {
+    const unsigned char* memory = ring_.next();
+    const uint64_t weights = matrixDescriptor(memory + warpgroup * 64 * 128);
+    const uint64_t parts = matrixDescriptor(memory + Ring::kWeightBytes);
+    fenceProducts();
+#pragma unroll
+    for (int step = 0; step < kChunk / 16; ++step) {
+      WarpgroupProduct<Half, kColumns>::run(products, weights + 2 * step, parts + 2 * step, !anew || step > 0);
+    }
+    commitProducts();
   }
 
-  __device__ void release(int stage) const {
-    if (threadIdx.x % 32 == 0) arrive(empty_ + stage);
-  }
-
-  static __device__ void advance(int& stage, uint32_t& parity) {
-    if (++stage == kStages) {
-      stage = 0;
-      parity ^= 1;
+  static __device__ void addProducts(const float (&products)[kColumns / 2], float (&sums)[kColumns / 8][2]) {
+#pragma unroll
+    for (int i = 0; i < kColumns / 8; ++i) {
+      sums[i][0] += joinParts<Half>(products[4 * i], products[4 * i + 1]);
+      sums[i][1] += joinParts<Half>(products[4 * i + 2], products[4 * i + 3]);
     }
   }
 
   const LmHeadTopKArgs& args_;
   const Params& params_;
-  unsigned char* shared_;
+  Ring ring_;
   int64_t rowBegin_;
   int rows_;
-  uint64_t* full_;   // completes when a stage's copies have come
-  uint64_t* empty_;  // completes when every worker warp has done with a stage
   SplitRow* splitRows_;
   int chunks_;
-  int stage_ = 0;
-  int previousStage_ = 0;
-  uint32_t parity_ = 0;
 };
 
 }  // namespace lm_head

@@ -1,4 +1,5 @@
-// 16-bit heads on GPUs of compute capability 9.0 (H100, H200): the same parts and lists, other instructions.
+// Dense heads on GPUs of compute capability 9.0 (H100, H200): the same parts and lists, other instructions. float32
+// weights must be row-major, 16-byte aligned and of a hiddenSize that is a multiple of 4.
 #pragma once
 
 #include "lm_head_topk_plan.cuh"
@@ -8,7 +9,11 @@ namespace lm_head {
 
 ScorerShape hopperShape(const LmHeadTopKArgs& args);
 
-cudaError_t launchHopper(const Plan& plan, const HalfScorerParams& params, Key* lists, Key* againLists,
-                         cudaStream_t stream);
+cudaError_t launchHopper(const Plan& plan, const SplitParams& params, Key* lists, Key* againLists, cudaStream_t stream);
+
+ScorerShape hopperFloatShape(const LmHeadTopKArgs& args);
+
+cudaError_t launchHopperFloat(const Plan& plan, const SplitParams& params, Key* lists, Key* againLists,
+                              cudaStream_t stream);
 
 }  // namespace lm_head

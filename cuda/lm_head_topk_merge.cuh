@@ -1,6 +1,8 @@
 // The best k of all blocks' lists, sorted.
 #pragma once
 
+#include "common/dependent_launch.cuh"
+#include "common/log_sum_exp.cuh"
 #include "common/top_k_lists.cuh"
 
 namespace lm_head {
@@ -11,9 +13,11 @@ struct MergeParams {
   int64_t kBefore;  // results of the sweeps before
   int64_t kTotal;
   int64_t vocabStart;
-  float* values;     // [rows, kTotal]
-  int32_t* indices;  // [rows, kTotal]
-  Key* bounds;       // [rows]: the last key taken; what the next sweep stays below
+  float* values;          // [rows, kTotal]
+  int32_t* indices;       // [rows, kTotal]
+  Key* bounds;            // [rows]: the last key taken; what the next sweep stays below
+  const LogSum* logSums;  // [rows, blocks], or null
+  float* logSumExp;       // [rows]
 };
 
 // A block a row. Shared memory: `sortSize` keys, the power of two at or above k. Leaves the pool empty for the next
@@ -22,6 +26,8 @@ template <int kThreads>
 __global__ void __launch_bounds__(kThreads) mergeKernel(MergeParams params, int sortSize) {
   extern __shared__ Key best[];
   __shared__ SelectScratch scratch;
+  allowNextKernel();
+  waitForPreviousKernel();
   const int64_t row = blockIdx.x;
   const Key* keys = params.pool.keys + row * params.pool.capacity;
   const auto block = cg::this_thread_block();
@@ -60,6 +66,14 @@ __global__ void __launch_bounds__(kThreads) mergeKernel(MergeParams params, int 
     params.indices[out] = static_cast<int32_t>(keyId(best[i]) + params.vocabStart);
   }
   if (threadIdx.x == 0) params.bounds[row] = best[k - 1];
+  if (params.logSums != nullptr && threadIdx.x < 32) {
+    LogSum sum = LogSum::empty();
+    for (int i = threadIdx.x; i < params.pool.blocks; i += 32) sum = sum + params.logSums[row * params.pool.blocks + i];
+    for (int offset = 16; offset > 0; offset /= 2) {
+      sum = sum + LogSum{__shfl_xor_sync(0xffffffffu, sum.max, offset), __shfl_xor_sync(0xffffffffu, sum.sum, offset)};
+    }
+    if (threadIdx.x == 0) params.logSumExp[row] = sum.value();
+  }
 }
 
 }  // namespace lm_head

@@ -49,7 +49,7 @@ template <class Load, int kRows>
 class PlainScorer {
  public:
   using Params = PlainScorerParams;
-  static constexpr int kThreads = 512, kWorkers = kThreads, kTileVocab = 128;
+  static constexpr int kThreads = 512, kWorkers = kThreads, kTileVocab = 128, kSmallTileVocab = 128;
   static constexpr int kIds = 4;
   static constexpr int kLaneColumns = 128;
 
@@ -82,15 +82,15 @@ class PlainScorer {
   }
 
   __device__ bool hasWork() const { return hasWork_; }
-  __device__ void assist() {}
+  __device__ void assist(const Tiling&) {}
   __device__ void startWork() {}
   __device__ bool serves(int row) const { return served_[row]; }
 
-  __device__ void scoreTile(int64_t tile, TopKLists<kWorkers>& lists) {
+  __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
     const int lane = threadIdx.x % 32;
     constexpr int kIdsPerPass = kThreads / 32 * kIds;
     for (int pass = 0; pass < kTileVocab / kIdsPerPass; ++pass) {
-      const int64_t firstId = tile * kTileVocab + pass * kIdsPerPass + threadIdx.x / 32 * kIds;
+      const int64_t firstId = tile.firstId + pass * kIdsPerPass + threadIdx.x / 32 * kIds;
       if (firstId >= args_.vocabSize) break;
       float sums[kIds][kRows] = {};
 #pragma unroll 2
@@ -115,15 +115,18 @@ class PlainScorer {
         }
       }
 #pragma unroll
-      for (int i = 0; i < kIds; ++i) {
+      for (int row = 0; row < kRows; ++row) {
+        LogSum logSum = LogSum::empty();
 #pragma unroll
-        for (int row = 0; row < kRows; ++row) {
+        for (int i = 0; i < kIds; ++i) {
           float sum = sums[i][row];
           for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
-          if (lane == (i * kRows + row) % 32 && row < rows_ && firstId + i < args_.vocabSize && served_[row]) {
-            lists.offer(row, finishScore(sum, args_.bias, firstId + i), static_cast<uint32_t>(firstId + i));
-          }
+          if (lane != row || row >= rows_ || firstId + i >= args_.vocabSize || !served_[row]) continue;
+          const float score = finishScore(sum, args_.bias, firstId + i);
+          lists.offer(row, score, static_cast<uint32_t>(firstId + i));
+          if (logSums.wanted()) logSum = logSum + LogSum::of(score);
         }
+        if (logSums.wanted() && lane == row && row < rows_) logSums.add(row, logSum);
       }
     }
   }

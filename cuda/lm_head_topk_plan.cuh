@@ -45,6 +45,7 @@ struct ScorerShape {
 struct Plan {
   ScanParams scan;
   ScorerShape scorer;
+  int computeCapability;
   int rowGroups;
   int blocks;          // a row group
   int globalListKeys;  // of a row and block, where its list does not fit in shared memory; else 0
@@ -53,7 +54,7 @@ struct Plan {
 
   // `fixedBlocks`: not 0 where another plan has decided.
   Plan(const LmHeadTopKArgs& args, const ScorerShape& shape, const Device& device, int fixedBlocks = 0)
-      : scan{}, scorer(shape) {
+      : scan{}, scorer(shape), computeCapability(device.computeCapability) {
     const int tile = shape.tileVocab;
     const int k = static_cast<int>(std::min<int64_t>(args.k, kMaxKPerSweep));
     scan.args = args;
@@ -121,14 +122,15 @@ cudaError_t launchScan(const Plan& plan, const typename Scorer::Params& params, 
     const size_t bytes =
         plan.scorer.sharedBytes + listBytes(scan, Scorer::kWorkers / 32, scan.lists == nullptr ? scan.listCapacity : 0);
     RETURN_IF_ERROR(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
-    kernel<<<dim3(blocks, plan.rowGroups), Scorer::kThreads, bytes, stream>>>(scan, params);
-    return cudaGetLastError();
+    return launchDependent(plan.computeCapability, kernel, dim3(blocks, plan.rowGroups), Scorer::kThreads, bytes,
+                           stream, scan, params);
   };
   ScanParams scan = plan.scan;
   scan.lists = plan.globalListKeys > 0 ? lists : nullptr;
   RETURN_IF_ERROR(launch(scan, plan.blocks));
   if (!plan.mayLose) return cudaSuccess;
   scan.again = true;
+  scan.logSums = nullptr;
   scan.lists = againLists;
   scan.listCapacity = plan.againCapacity;
   return launch(scan, 1);

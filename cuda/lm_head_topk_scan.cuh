@@ -2,6 +2,8 @@
 // of a tile, and the block's top-k lists filter them.
 #pragma once
 
+#include "common/dependent_launch.cuh"
+#include "common/log_sum_exp.cuh"
 #include "common/top_k_lists.cuh"
 #include "lm_head_topk_args.h"
 
@@ -16,6 +18,7 @@ struct ScanParams {
   Key* lists;         // [rows, gridDim.x, listCapacity], or null: lists are in shared memory
   const Key* bounds;  // [rows]: only keys below are wanted; null in the first sweep
   RowPool pool;
+  LogSum* logSums;  // [rows, gridDim.x], or null
   // Serve only rows whose candidates were lost in the sweep before, a block a row group; lists hold k and two tiles.
   bool again;
 };
@@ -29,11 +32,40 @@ __device__ inline float finishScore(float score, const float* bias, int64_t id) 
   return bias == nullptr ? score : __fadd_rn(score, bias[id]);
 }
 
-// Shared memory of a scan block behind its scorer's: lists of `sharedKeys`, thresholds, select scratch, counts.
+// Shared memory of a scan block behind its scorer's: lists of `sharedKeys`, thresholds, sums, select scratch, counts.
 __host__ __device__ inline size_t listBytes(const ScanParams& params, int warps, int sharedKeys) {
   const size_t rows = params.rowsPerBlock;
-  return rows * (sharedKeys * sizeof(Key) + sizeof(Key) + sizeof(int)) + warps * sizeof(SelectScratch);
+  const size_t sums = params.args.logSumExp == nullptr ? 0 : warps * rows * sizeof(LogSum);
+  return rows * (sharedKeys * sizeof(Key) + sizeof(Key) + sizeof(int) + sizeof(float)) + sums +
+         warps * sizeof(SelectScratch);
 }
+
+// Ids [firstId, firstId + size), scored together.
+struct Tile {
+  int64_t firstId;
+  int size;
+};
+
+// How the vocabulary is cut into tiles, which blocks take in turn: neighbouring ids, which often win together, so go to
+// many blocks. Where the last round would leave blocks idle its tiles are smaller.
+struct Tiling {
+  int64_t vocabSize;
+  int64_t fullTiles;
+  int64_t tiles;
+  int fullSize;
+  int smallSize;
+
+  __host__ __device__ Tiling(int64_t vocabSize, int64_t blocks, int fullSize, int smallSize)
+      : vocabSize(vocabSize), fullSize(fullSize), smallSize(smallSize) {
+    fullTiles = vocabSize / fullSize / blocks * blocks;
+    tiles = fullTiles + (vocabSize - fullTiles * fullSize + smallSize - 1) / smallSize;
+  }
+
+  __device__ Tile at(int64_t index) const {
+    if (index < fullTiles) return {index * fullSize, fullSize};
+    return {fullTiles * fullSize + (index - fullTiles) * smallSize, smallSize};
+  }
+};
 
 // A barrier of the first kWorkers threads of the block.
 template <int kWorkers>
@@ -41,20 +73,22 @@ __device__ inline void syncWorkers() {
   asm volatile("bar.sync 1, %0;" ::"n"(kWorkers) : "memory");
 }
 
-// A Scorer has: `Params`; kThreads, of which the first kWorkers score, and kTileVocab; `sharedBytes()`, a multiple of
-// 16; a constructor that all threads run, with the shared memory and the block's rows; `bool hasWork()`, the same in
-// all threads; `assist()`, all that the threads behind the workers do; `startWork()`, what workers do first; and
-// `scoreTile(tile, lists)`, which all workers call and which offers the scores of the ids of `tile` for each row that
-// it `serves`.
+// A Scorer has: `Params`; kThreads, of which the first kWorkers score; kTileVocab and kSmallTileVocab; `sharedBytes()`,
+// a multiple of 16; a constructor that all threads run, with the shared memory and the block's rows; `bool hasWork()`,
+// the same in all threads; `assist()`, all that the threads behind the workers do; `startWork()`, what workers do
+// first; and `scoreTile(tile, lists, logSums)`, which all workers call and which offers the scores of the ids of `tile`
+// for each row that it `serves`.
 template <class Scorer>
 __global__ void __launch_bounds__(Scorer::kThreads, 1)
     scanKernel(const __grid_constant__ ScanParams params,
                const __grid_constant__ typename Scorer::Params scorerParams) {
   extern __shared__ __align__(1024) unsigned char shared[];
+  allowNextKernel();
+  waitForPreviousKernel();
   constexpr int kWorkers = Scorer::kWorkers, kTileVocab = Scorer::kTileVocab;
   const int64_t rowBegin = static_cast<int64_t>(blockIdx.y) * params.rowsPerBlock;
   const int rows = static_cast<int>(min(static_cast<int64_t>(params.rowsPerBlock), params.args.rows - rowBegin));
-  const int64_t tiles = (params.args.vocabSize + kTileVocab - 1) / kTileVocab;
+  const Tiling tiling(params.args.vocabSize, gridDim.x, kTileVocab, Scorer::kSmallTileVocab);
 
   if (params.again) {
     bool lost = false;
@@ -65,7 +99,7 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
   if (!scorer.hasWork()) return;
   // Read from one lane, so that the compiler knows that whole warps take a branch: warpgroup products need that.
   if (__shfl_sync(0xffffffffu, threadIdx.x / 32, 0) >= kWorkers / 32) {
-    scorer.assist();
+    scorer.assist(tiling);
     return;
   }
   scorer.startWork();
@@ -85,8 +119,16 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
   lists.rows = rows;
   lists.rowBegin = rowBegin;
   lists.thresholds = next;
-  auto* selectScratch = reinterpret_cast<SelectScratch*>(next + params.rowsPerBlock);
+  LogSums logSums{nullptr, params.logSums, rows};
+  next += params.rowsPerBlock;
+  if (params.args.logSumExp != nullptr) {
+    if (params.logSums != nullptr) logSums.slots = reinterpret_cast<LogSum*>(next);
+    next = reinterpret_cast<Key*>(reinterpret_cast<LogSum*>(next) + kWorkers / 32 * params.rowsPerBlock);
+  }
+  logSums.reset(kWorkers / 32);
+  auto* selectScratch = reinterpret_cast<SelectScratch*>(next);
   lists.counts = reinterpret_cast<int*>(selectScratch + kWorkers / 32);
+  lists.thresholdValues = reinterpret_cast<float*>(lists.counts + params.rowsPerBlock);
   lists.bounds = params.bounds;
   lists.pool = params.pool;
   // A row that is scanned again belongs to one block, which needs no thresholds from others.
@@ -95,8 +137,8 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
   syncWorkers<kWorkers>();
 
   int done = 0;
-  for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    scorer.scoreTile(tile, lists);
+  for (int64_t index = blockIdx.x; index < tiling.tiles; index += gridDim.x) {
+    scorer.scoreTile(tiling.at(index), lists, logSums);
     syncWorkers<kWorkers>();
     ++done;
     // Blocks look at each other's thresholds after 1, 2, 4, ... tiles: often while thresholds rise fast.
@@ -106,6 +148,7 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
   lists.tidy(params.listCapacity - params.k, true, selectScratch);
   syncWorkers<kWorkers>();
   lists.handOver(params.again);
+  logSums.handOver(kWorkers / 32, rowBegin, [&](int row) { return scorer.serves(row); });
 }
 
 }  // namespace lm_head

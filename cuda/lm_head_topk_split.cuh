@@ -8,22 +8,23 @@
 #include <cmath>
 #include <cstdint>
 
-#include "common/top_k_lists.cuh"
+#include "lm_head_topk_scan.cuh"
 
 namespace lm_head {
 
 // Rows of parts are padded with zeros to a multiple of this many columns.
 constexpr int kPartsMultiple = 128;
 
-// How a hidden row was split: h = (high + low * 2^-lowShift) * 2^exponent, up to less than 2^-17 |h|.
+// How a hidden row was split: h = (high + low * 2^-lowShift) * scale, up to less than 2^-17 |h|.
 struct SplitRow {
-  int exponent;
+  float scale;  // a power of two
   // Not split, because no pair of parts holds every element (NaN, infinities, or too wide a range of magnitudes): the
   // plain scorer serves this row.
   int plain;
 };
 
-template <class Half>
+// Number: the type of a part. `splittable` is told the smallest magnitude that is not 0 and the largest.
+template <class Number>
 struct SplitTraits;
 
 template <>
@@ -36,6 +37,7 @@ struct SplitTraits<__nv_bfloat16> {
   static __device__ int exponent(float) { return 0; }
   static __device__ __nv_bfloat16 round(float x) { return __float2bfloat16_rn(x); }
   static __device__ float widen(__nv_bfloat16 x) { return __bfloat162float(x); }
+  static __device__ int64_t place(int64_t column) { return column; }
 };
 
 template <>
@@ -43,24 +45,47 @@ struct SplitTraits<__half> {
   // The largest element gets exponent 14, so its remainder is at most 2^3; 2^12 times that still fits.
   static constexpr int kLowShift = 12;
   static __device__ bool splittable(float smallest, float largest) {
-    return smallest >= largest * 0x1p-32f && largest <= 0x1.fffffep127f;
+    return smallest >= largest * 0x1p-32f && (largest == 0.0f || (largest >= 0x1p-80f && largest <= 0x1p100f));
   }
   static __device__ int exponent(float largest) { return largest == 0.0f ? 0 : ilogbf(largest) - 14; }
   static __device__ __half round(float x) { return __float2half_rn(x); }
   static __device__ float widen(__half x) { return __half2float(x); }
+  static __device__ int64_t place(int64_t column) { return column; }
+};
+
+// tf32, the 19 upper bits of a float32.
+template <>
+struct SplitTraits<float> {
+  static constexpr int kLowShift = 0;
+  static __device__ bool splittable(float smallest, float largest) {
+    return smallest >= 0x1p-90f && largest <= 0x1p126f;
+  }
+  static __device__ int exponent(float) { return 0; }
+  static __device__ float round(float x) {
+    uint32_t bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+    return __uint_as_float(bits);
+  }
+  static __device__ float widen(float x) { return x; }
+  // A lane loads 4 neighbouring weights at once: columns 4t .. 4t+3 of 16 are terms t and t+4 of two products.
+  static __device__ int64_t place(int64_t column) {
+    const int64_t lane = column % 16 / 4, i = column % 4;
+    return column / 16 * 16 + i / 2 * 8 + i % 2 * 4 + lane;
+  }
 };
 
 // Splits hidden rows into parts [2 * gridDim.x, partsStride]: column 2r holds the high parts of row r, 2r+1 the low
 // ones. A block a row; rows behind the last one and columns behind hiddenSize become zeros. Also empties the row's
 // pool.
-template <class Half>
+template <class Number>
 __global__ void splitHiddenKernel(const float* hidden, int64_t rows, int64_t hiddenSize, int64_t partsStride,
-                                  Half* parts, SplitRow* splitRows, RowPool pool) {
-  using Traits = SplitTraits<Half>;
+                                  Number* parts, SplitRow* splitRows, RowPool pool) {
+  using Traits = SplitTraits<Number>;
+  allowNextKernel();
   const int64_t row = blockIdx.x;
   if (row < rows) clearRow(pool, row);
-  Half* high = parts + 2 * row * partsStride;
-  Half* low = high + partsStride;
+  Number* high = parts + 2 * row * partsStride;
+  Number* low = high + partsStride;
   const float* source = hidden + row * hiddenSize;
 
   float largest = 0.0f, smallest = INFINITY;
@@ -89,29 +114,50 @@ __global__ void splitHiddenKernel(const float* hidden, int64_t rows, int64_t hid
   }
   const bool plain = !finite || !Traits::splittable(smallest, largest);
   const int exponent = plain ? 0 : Traits::exponent(largest);
-  if (threadIdx.x == 0 && row < rows) splitRows[row] = {exponent, plain};
+  if (threadIdx.x == 0 && row < rows) splitRows[row] = {scalbnf(1.0f, exponent), plain};
 
   for (int64_t i = threadIdx.x; i < partsStride; i += blockDim.x) {
     const float x = row < rows && !plain && i < hiddenSize ? scalbnf(source[i], -exponent) : 0.0f;
-    const Half rounded = Traits::round(x);
-    high[i] = rounded;
-    low[i] = Traits::round(scalbnf(x - Traits::widen(rounded), Traits::kLowShift));
+    const Number rounded = Traits::round(x);
+    high[Traits::place(i)] = rounded;
+    low[Traits::place(i)] = Traits::round(scalbnf(x - Traits::widen(rounded), Traits::kLowShift));
   }
 }
 
-struct HalfScorerParams {
-  const void* parts;  // [2 * rowsPerBlock * gridDim.y, partsStride] 16-bit
+struct SplitParams {
+  const void* parts;  // [2 * rowsPerBlock * gridDim.y, partsStride]
   int64_t partsStride;
   const SplitRow* splitRows;  // [rows]
 };
 
 // A score's last steps before bias: the sums of the high and the low parts, put together.
-template <class Half>
+template <class Number>
 __device__ inline float joinParts(float high, float low) {
   // An infinite or NaN weight shows in the high sum; the low one may then hold 0 * inf, which is not an answer.
   const bool finite = fabsf(high) <= 0x1.fffffep127f;
-  constexpr float kLowScale = 1.0f / (1 << SplitTraits<Half>::kLowShift);
+  constexpr float kLowScale = 1.0f / (1 << SplitTraits<Number>::kLowShift);
   return finite ? fmaf(low, kLowScale, high) : high;
+}
+
+// Offers a lane's two scores of a row, where their ids lie in the vocabulary; the eight lanes of a warp that differ in
+// their ids alone call it together, with the sums of a dot product before the row's scale and bias.
+template <class Lists>
+__device__ inline void offerPair(Lists& lists, LogSums& logSums, const LmHeadTopKArgs& args, const SplitRow* splitRows,
+                                 int row, int rows, int64_t lowerId, int64_t upperId, float lower, float upper) {
+  const bool served = row < rows && !splitRows[row].plain;
+  float scores[2] = {-INFINITY, -INFINITY};
+  if (served) {
+    const float scale = splitRows[row].scale;
+    for (const int half : {0, 1}) {
+      const int64_t id = half ? upperId : lowerId;
+      if (id >= args.vocabSize) continue;
+      scores[half] = finishScore(__fmul_rn(half ? upper : lower, scale), args.bias, id);
+      lists.offer(row, scores[half], static_cast<uint32_t>(id));
+    }
+  }
+  if (!logSums.wanted()) return;
+  const LogSum sum = sumOfEightLanes(scores[0], scores[1]);
+  if (served && threadIdx.x % 32 < 4) logSums.add(row, sum);
 }
 
 }  // namespace lm_head

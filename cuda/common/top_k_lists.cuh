@@ -35,10 +35,11 @@ struct TopKLists {
   int capacity;
   int k;
   int rows;
-  int64_t rowBegin;   // row 0 of the block in `pool` and `bounds`
-  int* counts;        // [rows], shared
-  Key* thresholds;    // [rows], shared: keys up to here cannot be among the k best
-  const Key* bounds;  // global, or null: only keys below are wanted (a sweep after the first)
+  int64_t rowBegin;        // row 0 of the block in `pool` and `bounds`
+  int* counts;             // [rows], shared
+  Key* thresholds;         // [rows], shared: keys up to here cannot be among the k best
+  float* thresholdValues;  // [rows], shared: their scores, for a quick look
+  const Key* bounds;       // global, or null: only keys below are wanted (a sweep after the first)
   RowPool pool;
 
   // Starts the lists of the rows that are `served(row)`; the others take no key and hand nothing over.
@@ -46,11 +47,13 @@ struct TopKLists {
   __device__ void reset(Served served) {
     for (int row = threadIdx.x; row < rows; row += kThreads) {
       counts[row] = 0;
-      thresholds[row] = served(row) ? kWorstKey : kAboveAllKeys;
+      setThreshold(row, served(row) ? kWorstKey : kAboveAllKeys);
     }
   }
 
   __device__ void offer(int row, float score, uint32_t id) {
+    if (score < thresholdValues[row])
+      return;  // nearly always; not for NaN, nor before there is a threshold, which is NaN then
     const Key key = makeKey(score, id);
     if (key <= thresholds[row]) return;
     if (bounds != nullptr && key >= bounds[rowBegin + row]) return;
@@ -77,12 +80,12 @@ struct TopKLists {
       if (bound > thresholds[row]) {
         count = dropBelow(list, count, bound, warp);
         warp.sync();
-        if (warp.thread_rank() == 0) thresholds[row] = bound - 1;
+        if (warp.thread_rank() == 0) setThreshold(row, bound - 1);
       }
       if (count > capacity - room && count > k) {
         const Key kth = keepTopK(warp, list, count, k, scratch);
         count = k;
-        if (warp.thread_rank() == 0) thresholds[row] = kth - 1;
+        if (warp.thread_rank() == 0) setThreshold(row, kth - 1);
       }
       warp.sync();
       if (warp.thread_rank() == 0) counts[row] = count;
@@ -111,6 +114,11 @@ struct TopKLists {
   }
 
  private:
+  __device__ void setThreshold(int row, Key key) {
+    thresholds[row] = key;
+    thresholdValues[row] = keyValue(key);
+  }
+
   // Keys in the list; notes the loss where more were offered than it holds.
   __device__ int clampCount(int row, const Warp& warp) {
     const int count = counts[row];
@@ -154,17 +162,28 @@ struct TopKLists {
     return bound;
   }
 
-  // Keeps the keys that reach `bound`, in place; returns how many.
+  // Keeps the keys that reach `bound`, in place; returns how many. Four loads at a time, for the list may be in global
+  // memory.
   static __device__ int dropBelow(Key* list, int count, Key bound, const Warp& warp) {
+    constexpr int kLoads = 4;
     int kept = 0;
-    for (int base = 0; base < count; base += 32) {
-      const int i = base + warp.thread_rank();
-      const Key key = i < count ? list[i] : kWorstKey;
-      const unsigned keep = warp.ballot(i < count && key >= bound);
-      if (i < count && key >= bound) list[kept + __popc(keep & ((1u << warp.thread_rank()) - 1))] = key;
-      kept += __popc(keep);
-      warp.sync();
+    for (int base = 0; base < count; base += kLoads * 32) {
+      Key keys[kLoads];
+#pragma unroll
+      for (int load = 0; load < kLoads; ++load) {
+        const int i = base + load * 32 + warp.thread_rank();
+        keys[load] = i < count ? list[i] : kWorstKey;
+      }
+      warp.sync();  // a slot is overwritten only after it was read
+#pragma unroll
+      for (int load = 0; load < kLoads; ++load) {
+        const bool keep = keys[load] != kWorstKey && keys[load] >= bound;
+        const unsigned lanes = warp.ballot(keep);
+        if (keep) list[kept + __popc(lanes & ((1u << warp.thread_rank()) - 1))] = keys[load];
+        kept += __popc(lanes);
+      }
     }
+    warp.sync();
     return kept;
   }
 };

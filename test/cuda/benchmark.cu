@@ -63,7 +63,7 @@ float medianMicroseconds(Launch launch) {
   return times[times.size() / 2];
 }
 
-void benchFormat(HeadFormat format, int64_t vocab, int64_t hidden) {
+void benchFormat(HeadFormat format, int64_t vocab, int64_t hidden, bool json) {
   const bool binary = format == HeadFormat::kBinary;
   const int64_t bytes = vocab * hidden * (format == HeadFormat::kFloat32 ? 4 : 2) / (binary ? 16 : 1);
   const int64_t scaleBytes = binary ? vocab * (hidden / 128) * 2 : 0;
@@ -82,47 +82,61 @@ void benchFormat(HeadFormat format, int64_t vocab, int64_t hidden) {
   std::vector<float> values(64 * hidden);
   for (float& value : values) value = random.uniform();
   DeviceArray<float> hiddenArray(values);
+  DeviceArray<float> bias(vocab), logSumExp(64);
+  must(cudaMemset(bias.data(), 0, vocab * 4), "bias");
+  const auto measure = [&](int64_t rows, int64_t k, bool withBias, bool withLogSumExp) {
+    DeviceArray<float> outValues(rows * k);
+    DeviceArray<int32_t> outIndices(rows * k);
+    LmHeadTopKArgs args{};
+    args.format = format;
+    args.rows = rows;
+    args.hiddenSize = hidden;
+    args.vocabSize = vocab;
+    args.k = k;
+    args.hidden = hiddenArray.data();
+    args.weight = weight.data();
+    args.weightRowStride = binary ? hidden / 32 : hidden;
+    args.weightColumnStride = 1;
+    args.scales = reinterpret_cast<uint16_t*>(scales.data());
+    args.scaleRowStride = hidden / 128;
+    args.groupSize = 128;
+    args.bias = withBias ? bias.data() : nullptr;
+    args.values = outValues.data();
+    args.indices = outIndices.data();
+    args.logSumExp = withLogSumExp ? logSumExp.data() : nullptr;
+    size_t scratchBytes = 0;
+    must(lm_head::lmHeadTopKScratchBytes(args, &scratchBytes), "scratch");
+    DeviceArray<unsigned char> scratch(scratchBytes);
+    const float us = medianMicroseconds(
+        [&](cudaStream_t stream) { must(lm_head::launchLmHeadTopK(args, scratch.data(), stream), "launch"); });
+    static const char* formats[] = {"float32", "bfloat16", "float16", "binary"};
+    const char* layout = json ? "{\"op\":\"lm_head_topk\",\"format\":\"%s\",\"vocab\":%lld,\"hidden\":%lld,\"k\":%lld,"
+                                "\"rows\":%lld,\"bias\":%s,"
+                                "\"logSumExp\":%s,\"us\":%.2f,\"floorUs\":%.2f,\"scratchBytes\":%zu}\n"
+                              : "%-8s vocab %lld hidden %lld k %4lld rows %2lld bias %-5s logSumExp %-5s %8.1f us, "
+                                "floor %7.1f us, scratch %zu bytes\n";
+    std::printf(layout, formats[static_cast<int>(format)], static_cast<long long>(vocab),
+                static_cast<long long>(hidden), static_cast<long long>(k), static_cast<long long>(rows),
+                withBias ? "true" : "false", withLogSumExp ? "true" : "false", us, floor, scratchBytes);
+  };
   for (const int64_t k : {1, 50, 512, 2048}) {
-    for (const int64_t rows : {1, 8, 64}) {
-      if (k != 50 && rows == 64) continue;
-      DeviceArray<float> outValues(rows * k);
-      DeviceArray<int32_t> outIndices(rows * k);
-      LmHeadTopKArgs args{};
-      args.format = format;
-      args.rows = rows;
-      args.hiddenSize = hidden;
-      args.vocabSize = vocab;
-      args.k = k;
-      args.hidden = hiddenArray.data();
-      args.weight = weight.data();
-      args.weightRowStride = binary ? hidden / 32 : hidden;
-      args.weightColumnStride = 1;
-      args.scales = reinterpret_cast<uint16_t*>(scales.data());
-      args.scaleRowStride = hidden / 128;
-      args.groupSize = 128;
-      args.values = outValues.data();
-      args.indices = outIndices.data();
-      size_t scratchBytes = 0;
-      must(lm_head::lmHeadTopKScratchBytes(args, &scratchBytes), "scratch");
-      DeviceArray<unsigned char> scratch(scratchBytes);
-      const float us = medianMicroseconds(
-          [&](cudaStream_t stream) { must(lm_head::launchLmHeadTopK(args, scratch.data(), stream), "launch"); });
-      static const char* formats[] = {"float32", "bfloat16", "float16", "binary"};
-      std::printf("%-8s V %lld H %lld k %4lld rows %2lld: %8.1f us, floor %7.1f, ratio %.2f, scratch %.2f MiB\n",
-                  formats[static_cast<int>(format)], static_cast<long long>(vocab), static_cast<long long>(hidden),
-                  static_cast<long long>(k), static_cast<long long>(rows), us, floor, us / floor,
-                  scratchBytes / 1048576.0);
-    }
+    for (const int64_t rows : {1, 8}) measure(rows, k, false, false);
+  }
+  for (const int64_t rows : {2, 4, 16, 32, 64}) measure(rows, 50, false, false);
+  for (const int64_t rows : {1, 8, 64}) {
+    measure(rows, 50, true, false);
+    measure(rows, 50, false, true);
   }
 }
 
 }  // namespace
 
-void benchmark() {
+void benchmark(bool json) {
   for (const HeadFormat format :
        {HeadFormat::kBfloat16, HeadFormat::kFloat16, HeadFormat::kFloat32, HeadFormat::kBinary}) {
-    benchFormat(format, 248320, 5120);
-    benchFormat(format, 50257, 768);
+    benchFormat(format, 248320, 5120, json);
+    benchFormat(format, 128256, 4096, json);
+    benchFormat(format, 50257, 768, json);
   }
 }
 

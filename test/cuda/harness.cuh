@@ -88,6 +88,7 @@ void forAll(int64_t count, Work work) {
 
 void lmHeadTopK(bool quick);
 void vocabParallelArgmax();
-void benchmark();
+// json: one object a line.
+void benchmark(bool json);
 
 }  // namespace test

@@ -26,13 +26,15 @@ struct Shape {
   bool transposed = false;
   int64_t groupSize = 128;
   bool integers = false;  // small whole numbers: scores are exact and full of ties
+  bool logSumExp = false;
 
   std::string name() const {
     static const char* formats[] = {"float32", "bfloat16", "float16", "binary"};
     return std::string(path == lm_head::Path::kPortable ? "portable " : "") + formats[static_cast<int>(format)] +
            " rows " + std::to_string(rows) + " vocab " + std::to_string(vocab) + " hidden " + std::to_string(hidden) +
            " k " + std::to_string(k) + (bias ? " bias" : "") + (transposed ? " transposed" : "") +
-           (integers ? " integers" : "") + (format == HeadFormat::kBinary ? " group " + std::to_string(groupSize) : "");
+           (logSumExp ? " logSumExp" : "") + (integers ? " integers" : "") +
+           (format == HeadFormat::kBinary ? " group " + std::to_string(groupSize) : "");
   }
 };
 
@@ -93,12 +95,14 @@ class LmHeadCase {
     if (!halves.empty()) deviceHalves_ = std::make_unique<DeviceArray<uint16_t>>(halves);
     deviceValues_ = std::make_unique<DeviceArray<float>>(shape.rows * shape.k);
     deviceIndices_ = std::make_unique<DeviceArray<int32_t>>(shape.rows * shape.k);
+    deviceLogSumExp_ = std::make_unique<DeviceArray<float>>(shape.rows);
     size_t bytes = 0;
     must(lm_head::lmHeadTopKScratchBytes(args(), &bytes, path), "lmHeadTopKScratchBytes");
     scratch_ = std::make_unique<DeviceArray<unsigned char>>(bytes);
     must(cudaMemset(scratch_->data(), 0xa5, bytes), "poison scratch");
     must(cudaMemset(deviceValues_->data(), 0xa5, shape.rows * shape.k * 4), "poison values");
     must(cudaMemset(deviceIndices_->data(), 0xa5, shape.rows * shape.k * 4), "poison indices");
+    must(cudaMemset(deviceLogSumExp_->data(), 0xa5, shape.rows * 4), "poison logSumExp");
   }
 
   void setHidden(const std::vector<float>& values) {
@@ -132,6 +136,7 @@ class LmHeadCase {
     }
     args.values = deviceValues_->data();
     args.indices = deviceIndices_->data();
+    if (shape.logSumExp) args.logSumExp = deviceLogSumExp_->data();
     return args;
   }
 
@@ -148,6 +153,7 @@ class LmHeadCase {
   void fetch() {
     values = deviceValues_->get();
     indices = deviceIndices_->get();
+    logSumExp = deviceLogSumExp_->get();
   }
 
   size_t scratchBytes() const { return scratch_->size(); }
@@ -158,6 +164,7 @@ class LmHeadCase {
   std::vector<uint16_t> halves;  // 16-bit weights, or scales
   std::vector<float> values;
   std::vector<int32_t> indices;
+  std::vector<float> logSumExp;
 
  private:
   float number() { return shape.integers ? static_cast<float>(random_.below(5) - 2) : random_.uniform(); }
@@ -168,7 +175,7 @@ class LmHeadCase {
   }
 
   Random random_;
-  std::unique_ptr<DeviceArray<float>> deviceHidden_, deviceBias_, deviceWeight_, deviceValues_;
+  std::unique_ptr<DeviceArray<float>> deviceHidden_, deviceBias_, deviceWeight_, deviceValues_, deviceLogSumExp_;
   std::unique_ptr<DeviceArray<uint32_t>> deviceWords_;
   std::unique_ptr<DeviceArray<uint16_t>> deviceHalves_;
   std::unique_ptr<DeviceArray<int32_t>> deviceIndices_;

@@ -67,9 +67,26 @@ void checkExact(const LmHeadCase& c, int64_t row, const std::vector<float>& scor
   }
 }
 
+// Within 1e-5 of float64, and of what the bounds of the scores allow.
+void checkLogSumExp(const LmHeadCase& c, int64_t row, const std::vector<Score>& scores) {
+  if (!c.shape.logSumExp) return;
+  double largest = -INFINITY, bound = 0.0, sum = 0.0;
+  for (const Score& score : scores) {
+    largest = std::max(largest, score.value);
+    bound = std::max(bound, score.bound);
+  }
+  for (const Score& score : scores) sum += std::exp(score.value - largest);
+  const double expected = largest + std::log(sum);
+  expect(std::fabs(c.logSumExp[row] - expected) <=
+             1e-5 * std::max(1.0, std::fabs(expected)) + (c.shape.integers ? 0.0 : bound),
+         "logSumExp " + std::to_string(c.logSumExp[row]) + ", expected " + std::to_string(expected) + " in row " +
+             std::to_string(row));
+}
+
 void checkDense(const LmHeadCase& c, int64_t row) {
   std::vector<Score> scores(c.shape.vocab);
   forAll(c.shape.vocab, [&](int64_t id) { scores[id] = denseScore(c, row, id); });
+  checkLogSumExp(c, row, scores);
   if (c.shape.integers) {
     std::vector<float> exact;
     for (const Score& score : scores) exact.push_back(static_cast<float>(score.value));
@@ -103,11 +120,17 @@ void checkRow(const LmHeadCase& c, int64_t row) {
   if (c.shape.format != HeadFormat::kBinary) return checkDense(c, row);
   std::vector<float> scores(c.shape.vocab);
   forAll(c.shape.vocab, [&](int64_t id) { scores[id] = binaryScore(c, row, id); });
+  if (std::isfinite(scores[0])) {
+    std::vector<Score> exact;
+    for (const float score : scores) exact.push_back({score, 0.0});
+    checkLogSumExp(c, row, exact);
+  }
   checkExact(c, row, scores);
 }
 
 // `checkedRows`: the plain loops are slow, so of many rows only some are checked, the first and last among them.
-void runCase(const Shape& shape, int64_t checkedRows = 3) {
+void runCase(Shape shape, int64_t checkedRows = 3) {
+  shape.logSumExp = (shape.rows + shape.k + shape.hidden) % 2 == 1;
   current = shape.name();
   LmHeadCase c(shape);
   c.upload();
@@ -173,6 +196,46 @@ void unusualRows(HeadFormat format) {
   } else {
     checkInfinity(c, 3, 100);
     checkRow(c, 6);
+  }
+}
+
+// Weights that tensor cores cannot multiply exactly, or at all.
+void unusualWeights(HeadFormat format) {
+  const Shape shape{format, 9, 300, 256, 300};
+  current = "tiny weights, " + shape.name();
+  LmHeadCase tiny(shape);
+  for (float& weight : tiny.weight) weight *= 1e-39f;
+  for (uint16_t& half : tiny.halves)
+    half = halfBits(halfValue(half, format) * (format == HeadFormat::kFloat16 ? 1e-6f : 1e-38f), format);
+  tiny.upload();
+  tiny.run();
+  for (const int64_t row : {0, 8}) checkRow(tiny, row);
+
+  current = "infinite weights, " + shape.name();
+  LmHeadCase c(shape);
+  const auto set = [&](int64_t id, int64_t column, float value) {
+    if (format == HeadFormat::kFloat32) c.weight[id * 256 + column] = value;
+    if (format != HeadFormat::kFloat32) c.halves[id * c.halfStride() + column] = halfBits(value, format);
+  };
+  for (const int64_t id : {5, 17, 290}) set(id, 3 * id % 256, INFINITY);
+  for (const int64_t id : {9, 130}) set(id, id, NAN);
+  set(40, 1, INFINITY);
+  set(40, 2, -INFINITY);
+  c.upload();
+  c.run();
+  for (const int64_t row : {0, 4, 8}) {
+    std::vector<int32_t> expected;
+    const auto add = [&](auto wanted) {
+      for (int64_t id = 0; id < shape.vocab; ++id) {
+        if (wanted(denseScore(c, row, id).value)) expected.push_back(static_cast<int32_t>(id));
+      }
+    };
+    add([](double x) { return std::isnan(x); });
+    add([](double x) { return x == INFINITY; });
+    for (size_t i = 0; i < expected.size(); ++i) {
+      expect(c.indices[row * shape.k + i] == expected[i], "id " + std::to_string(c.indices[row * shape.k + i]) +
+                                                              ", expected " + std::to_string(expected[i]) + at(row, i));
+    }
   }
 }
 
@@ -260,6 +323,7 @@ void formatSuite(HeadFormat format, bool quick) {
     }
   }
   unusualRows(format);
+  if (!binary) unusualWeights(format);
   batchInvariance(format);
   graphReplay(format);
   hardOrders(format, quick ? 20000 : 100000);
@@ -279,7 +343,8 @@ void lmHeadTopK(bool quick) {
   }
   // What other GPUs would run, on this one.
   path = lm_head::Path::kPortable;
-  for (const HeadFormat format : {HeadFormat::kBfloat16, HeadFormat::kFloat16}) formatSuite(format, quick);
+  for (const HeadFormat format : {HeadFormat::kFloat32, HeadFormat::kBfloat16, HeadFormat::kFloat16})
+    formatSuite(format, quick);
   path = lm_head::Path::kBest;
 }
 

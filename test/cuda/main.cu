@@ -1,5 +1,5 @@
 // The launchers alone, without TensorFlow and Node.js.
-// usage: cuda_test [--quick | --bench]   (--quick: small shapes, for compute-sanitizer)
+// usage: cuda_test [--quick | --bench [--json]]   (--quick: small shapes, for compute-sanitizer)
 #include <cstring>
 
 #include "harness.cuh"
@@ -8,7 +8,7 @@ int main(int argc, char** argv) {
   const bool quick = argc > 1 && std::strcmp(argv[1], "--quick") == 0;
   const bool bench = argc > 1 && std::strcmp(argv[1], "--bench") == 0;
   if (argc > 1 && !quick && !bench) {
-    std::printf("usage: %s [--quick | --bench]\n", argv[0]);
+    std::printf("usage: %s [--quick | --bench [--json]]\n", argv[0]);
     return 2;
   }
   int devices = 0;
@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   if (bench) {
-    test::benchmark();
+    test::benchmark(argc > 2 && std::strcmp(argv[2], "--json") == 0);
     return test::failures != 0;
   }
   test::lmHeadTopK(quick);

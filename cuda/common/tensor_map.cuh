@@ -1,0 +1,53 @@
+// Host side of bulk tensor copies: how a matrix lies in memory, in the form that the copy engine reads.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "cuda_check.h"
+
+namespace lm_head {
+
+template <class Number>
+constexpr CUtensorMapDataType kTensorMapType = CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+template <>
+inline constexpr CUtensorMapDataType kTensorMapType<__nv_bfloat16> = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+template <>
+inline constexpr CUtensorMapDataType kTensorMapType<__half> = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+
+// The driver's encoder, found at run time: the library loads without a driver too.
+inline cudaError_t tensorMapEncoder(decltype(&cuTensorMapEncodeTiled)* encoder) {
+  static void* function = nullptr;
+  if (function == nullptr) {
+    cudaDriverEntryPointQueryResult result;
+    void* found = nullptr;
+    RETURN_IF_ERROR(
+        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result));
+    if (result != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
+    function = found;
+  }
+  *encoder = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+  return cudaSuccess;
+}
+
+// [rows, columns] without gaps, copied in boxes of boxRows x boxColumns, 128 bytes wide and swizzled. A row must be a
+// multiple of 16 bytes.
+template <class Number>
+cudaError_t encodeTensorMap(const void* data, int64_t rows, int64_t columns, int boxRows, int boxColumns,
+                            CUtensorMap* map) {
+  decltype(&cuTensorMapEncodeTiled) encode = nullptr;
+  RETURN_IF_ERROR(tensorMapEncoder(&encode));
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
+  const cuuint64_t strides[] = {static_cast<cuuint64_t>(columns) * sizeof(Number)};
+  const cuuint32_t box[] = {static_cast<cuuint32_t>(boxColumns), static_cast<cuuint32_t>(boxRows)};
+  const cuuint32_t steps[] = {1, 1};
+  const CUresult result = encode(map, kTensorMapType<Number>, 2, const_cast<void*>(data), sizes, strides, box, steps,
+                                 CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+}  // namespace lm_head

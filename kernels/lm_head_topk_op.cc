@@ -1,4 +1,6 @@
 // LmHeadTopK as a TensorFlow op: its definition, and tensors to pointers.
+#include <vector>
+
 #include "lm_head_topk.h"
 #include "ops.h"
 
@@ -23,7 +25,8 @@ class LmHeadTopKKernel {
         transposeWeight_(attributes.boolean("transpose_weight")),
         vocabStart_(attributes.integer("vocab_start")),
         scales_(attributes.integer("num_scales") != 0),
-        bias_(attributes.integer("num_bias") != 0) {
+        bias_(attributes.integer("num_bias") != 0),
+        logSumExp_(attributes.integer("num_log_sum_exp") != 0) {
     const bool wantsFloat = format_ == HeadFormat::kFloat32;
     require(
         attributes.type("Tweight") == (wantsFloat ? TF_FLOAT : TF_INT32),
@@ -31,17 +34,23 @@ class LmHeadTopKKernel {
     require(!transposeWeight_ || wantsFloat, "LmHeadTopK: attribute 'transpose_weight' needs format float32");
     require(scales_ == (format_ == HeadFormat::kBinary),
             "LmHeadTopK: input 'scales' goes with format binary, and only with it");
+    require(attributes.integer("num_log_sum_exp") <= 1, "LmHeadTopK: attribute 'num_log_sum_exp' must be 0 or 1");
   }
 
   template <Device kDevice>
   void compute(const OpContext& context) const {
     const Tensor hidden = context.input(0), weight = context.input(1);
-    require(hidden.rank() == 2, "LmHeadTopK: input 'hidden' must have rank 2, but got shape " + hidden.shape());
+    require(hidden.rank() >= 1, "LmHeadTopK: input 'hidden' must have rank 1 or higher, but got a scalar");
     require(weight.rank() == 2, "LmHeadTopK: input 'weight' must have rank 2, but got shape " + weight.shape());
     LmHeadTopKArgs args{};
+    std::vector<int64_t> leading;
+    args.rows = 1;
+    for (int axis = 0; axis < hidden.rank() - 1; ++axis) {
+      leading.push_back(hidden.dim(axis));
+      args.rows *= leading.back();
+    }
     args.format = format_;
-    args.rows = hidden.dim(0);
-    args.hiddenSize = hidden.dim(1);
+    args.hiddenSize = hidden.dim(hidden.rank() - 1);
     args.vocabSize = weight.dim(transposeWeight_ ? 1 : 0);
     args.k = k_;
     args.vocabStart = vocabStart_;
@@ -70,13 +79,28 @@ class LmHeadTopKKernel {
       args.bias = bias.data<const float>();
     }
 
-    const Tensor values = context.output(0, TF_FLOAT, {args.rows, k_});
-    const Tensor indices = context.output(1, TF_INT32, {args.rows, k_});
-    if (args.rows == 0 || k_ == 0) return;
+    std::vector<int64_t> resultShape = leading;
+    resultShape.push_back(k_);
+    const Tensor values = context.output(0, TF_FLOAT, resultShape);
+    const Tensor indices = context.output(1, TF_INT32, resultShape);
+    const Tensor logSumExp = logSumExp_ ? context.output(2, TF_FLOAT, leading) : Tensor(nullptr);
+    if (args.rows == 0 || (k_ == 0 && !logSumExp_)) return;
     args.hidden = hidden.data<const float>();
     args.weight = weight.data<const void>();
     args.values = values.data<float>();
     args.indices = indices.data<int32_t>();
+    if (logSumExp_) {
+      require(args.vocabSize > 0, "LmHeadTopK: output 'log_sum_exp' needs a vocabulary of at least 1");
+      args.logSumExp = logSumExp.data<float>();
+    }
+    // The kernels know no k of 0: the best one goes where nobody reads it.
+    const int64_t droppedBytes = args.rows * static_cast<int64_t>(sizeof(float) + sizeof(int32_t));
+    const Tensor dropped = k_ == 0 ? context.temporary(droppedBytes) : Tensor(nullptr);
+    if (k_ == 0) {
+      args.k = 1;
+      args.values = dropped.data<float>();
+      args.indices = reinterpret_cast<int32_t*>(args.values + args.rows);
+    }
     if constexpr (kDevice == Device::kGpu) {
       lmHeadTopKGpu(context, args);
     } else {
@@ -89,7 +113,7 @@ class LmHeadTopKKernel {
     const auto requireInner = [&](int axis, int64_t size) {
       require(weight.dim(axis) == size, "LmHeadTopK: input 'weight' must have " + std::to_string(size) +
                                             " elements along axis " + std::to_string(axis) +
-                                            " for hidden of shape [rows," + std::to_string(args.hiddenSize) +
+                                            " for hidden of shape [...," + std::to_string(args.hiddenSize) +
                                             "], but got shape " + weight.shape());
     };
     if (format_ == HeadFormat::kFloat32) {
@@ -117,15 +141,17 @@ class LmHeadTopKKernel {
   int64_t vocabStart_;
   bool scales_;
   bool bias_;
+  bool logSumExp_;
 };
 
 }  // namespace
 
 void registerLmHeadTopK() {
   defineOp("LmHeadTopK", {"hidden: float", "weight: Tweight", "scales: num_scales * int32", "bias: num_bias * float"},
-           {"values: float", "indices: int32"},
-           {"Tweight: {float, int32}", "num_scales: int >= 0", "num_bias: int >= 0", "format: string", "k: int >= 0",
-            "group_size: int = 0", "transpose_weight: bool = false", "vocab_start: int = 0"});
+           {"values: float", "indices: int32", "log_sum_exp: num_log_sum_exp * float"},
+           {"Tweight: {float, int32}", "num_scales: int >= 0", "num_bias: int >= 0", "num_log_sum_exp: int >= 0 = 0",
+            "format: string", "k: int >= 0", "group_size: int = 0", "transpose_weight: bool = false",
+            "vocab_start: int = 0"});
   registerKernel<LmHeadTopKKernel>("LmHeadTopK");
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -79,11 +78,11 @@ class OpContext {
     return Tensor(tensor);
   }
 
-  Tensor output(int index, TF_DataType type, std::initializer_list<int64_t> shape) const {
+  Tensor output(int index, TF_DataType type, const std::vector<int64_t>& shape) const {
     int64_t count = 1;
     for (const int64_t dim : shape) count *= dim;
     Status status;
-    TF_Tensor* tensor = TF_AllocateOutput(context_, index, type, shape.begin(), static_cast<int>(shape.size()),
+    TF_Tensor* tensor = TF_AllocateOutput(context_, index, type, shape.data(), static_cast<int>(shape.size()),
                                           count * TF_DataTypeSize(type), status);
     status.check();
     return Tensor(tensor);

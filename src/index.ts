@@ -1,7 +1,7 @@
 export type { DenseFormat, HeadFormat } from './kernel_names';
 export type { BinarizeHeadOptions, BinaryHeadSource, DenseHeadOptions } from './lm_head';
 export { LmHead } from './lm_head';
-export type { LmHeadTopKOptions, LmHeadTopKResult } from './ops/lm_head_topk';
+export type { LmHeadTopKLogSumExpResult, LmHeadTopKOptions, LmHeadTopKResult } from './ops/lm_head_topk';
 export { lmHeadTopK } from './ops/lm_head_topk';
 export { lmHeadTopKDense } from './ops/lm_head_topk_dense';
 export type { VocabParallelArgmaxOptions } from './ops/local_argmax_candidates';

@@ -4,10 +4,13 @@ import type { NamedTensorInfoMap, TensorInfo } from '@tensorflow/tfjs-core';
 export type DenseFormat = 'float32' | 'bfloat16' | 'float16';
 export type HeadFormat = DenseFormat | 'binary';
 
-/** Scores of `hidden` against every row of the head, and the best `k` of them; outputs [values, indices], both [rows, k]. */
+/**
+ * Scores of `hidden` against every row of the head, and the best `k` of them; outputs [values, indices], float32 and int32
+ * [..., k], and with `logSumExp` a third, float32 [...].
+ */
 export const LmHeadTopK = 'LmHeadTopK';
 export interface LmHeadTopKInputs extends NamedTensorInfoMap {
-  /** [rows, hiddenSize] float32. */
+  /** [..., hiddenSize] float32, of rank 1 or higher. */
   hidden: TensorInfo;
   /**
    * float32: float32 [vocabSize, hiddenSize], or [hiddenSize, vocabSize] with `transposeWeight`.
@@ -30,6 +33,8 @@ export interface LmHeadTopKAttrs {
   transposeWeight: boolean;
   /** Added to every returned id. */
   vocabStart: number;
+  /** Whether to return log(sum of exp(score)) over the whole vocabulary, too. */
+  logSumExp: boolean;
 }
 
 /** Rounds a float32 matrix to 16 bits an element; output int32 [rows, words] (see `LmHeadTopKInputs.weight`). */

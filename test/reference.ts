@@ -160,3 +160,23 @@ export function topKFault(values: number[], ids: number[], reference: Scores, k:
   }
   return undefined;
 }
+
+/** log(Σ exp(score)) in float64: NaN if there is one, otherwise +Infinity if there is one, -Infinity if all are that. */
+export function logSumExp(scores: ArrayLike<number>): number {
+  let largest = -Infinity;
+  for (let id = 0; id < scores.length; id++) {
+    if (scores[id] !== scores[id]) return NaN;
+    largest = max(largest, scores[id]);
+  }
+  if (!isFinite(largest)) return largest;
+  let sum = 0;
+  for (let id = 0; id < scores.length; id++) sum += Math.exp(scores[id] - largest);
+  return largest + Math.log(sum);
+}
+
+/** Why `value` is not the log-sum-exp of these scores, or undefined if it is. */
+export function logSumExpFault(value: number, scores: ArrayLike<number>): string | undefined {
+  const exact = logSumExp(scores);
+  const close = isFinite(exact) ? abs(value - exact) <= 1e-5 * max(1, abs(exact)) : Object.is(value, exact);
+  return close ? undefined : `${value} is too far from ${exact}`;
+}

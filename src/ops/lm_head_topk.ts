@@ -23,6 +23,8 @@ export interface LmHeadTopKOptions {
   transposeWeight?: boolean;
   /** Added to every id that is returned: the first id of this part of a vocabulary. Default 0. */
   vocabStart?: number;
+  /** Whether to return `logSumExp` as well. Default false. */
+  logSumExp?: boolean;
 }
 
 export type LmHeadTopKResult = {
@@ -30,7 +32,12 @@ export type LmHeadTopKResult = {
   values: tf.Tensor;
   /** int32 [..., k]. */
   indices: tf.Tensor;
+  /** float32 [...], with the option of that name: log(sum of exp(score)) over the whole vocabulary. */
+  logSumExp?: tf.Tensor;
 };
+
+/** What `lmHeadTopK` returns with `logSumExp: true`. */
+export type LmHeadTopKLogSumExpResult = Required<LmHeadTopKResult>;
 
 /**
  * Multiplies hidden vectors by the vocabulary matrix of a language model and returns the best `k` scores of each, with
@@ -42,8 +49,15 @@ export type LmHeadTopKResult = {
  * indices.print();
  * ```
  *
+ * With `logSumExp`, the same sweep gives what turns scores into log-probabilities over the whole vocabulary:
+ *
+ * ```js
+ * const {values, logSumExp} = lmHeadTopK(hidden, head, 50, {logSumExp: true});
+ * const logProbabilities = tf.sub(values, tf.expandDims(logSumExp, -1));
+ * ```
+ *
  * The order: NaN first, then the larger score, and of equal scores the lower id (-0 equals +0). So the result for k is
- * a prefix of the result for k + 1. A row's result depends on neither the other rows nor their number.
+ * a prefix of the result for k + 1. A row's values and ids depend on neither the other rows nor their number.
  *
  * Not differentiable.
  *
@@ -51,8 +65,11 @@ export type LmHeadTopKResult = {
  * @param head an `LmHead`, or a plain float32 matrix [vocabSize, hiddenSize].
  * @param k integer in [0, vocabSize].
  * @param options `bias` float32 [vocabSize]; `transposeWeight` if the plain matrix is [hiddenSize, vocabSize];
- *     `vocabStart` (default 0), added to the ids, with vocabStart + vocabSize <= 2^31 - 1.
- * @returns `values` float32 [..., k] and `indices` int32 [..., k]. With k = 0, or a leading dimension of 0, both are empty.
+ *     `vocabStart` (default 0), added to the ids, with vocabStart + vocabSize <= 2^31 - 1; `logSumExp` (default false).
+ * @returns `values` float32 [..., k] and `indices` int32 [..., k]; with k = 0, or a leading dimension of 0, both are
+ *     empty. With `logSumExp: true` also `logSumExp` float32 [...]: within 1e-5 (relative, or absolute below 1) of the
+ *     exact log(sum of exp(score)) of all vocabSize float32 scores of the row, and never less than the best of them. It
+ *     is NaN if a score is NaN, otherwise +Infinity if a score is, and -Infinity if all are.
  * @throws Error before anything runs: on a wrong rank, size or dtype, a disposed tensor or head, a k or vocabStart out of
  *     range, an unknown option, or options that do not go with this head.
  *
@@ -62,12 +79,24 @@ export function lmHeadTopK(
   hidden: tf.Tensor | tf.TensorLike,
   head: LmHead | tf.Tensor2D | tf.TensorLike,
   k: number,
+  options: LmHeadTopKOptions & { logSumExp: true },
+): LmHeadTopKLogSumExpResult;
+export function lmHeadTopK(
+  hidden: tf.Tensor | tf.TensorLike,
+  head: LmHead | tf.Tensor2D | tf.TensorLike,
+  k: number,
+  options?: LmHeadTopKOptions,
+): LmHeadTopKResult;
+export function lmHeadTopK(
+  hidden: tf.Tensor | tf.TensorLike,
+  head: LmHead | tf.Tensor2D | tf.TensorLike,
+  k: number,
   options: LmHeadTopKOptions = {},
 ): LmHeadTopKResult {
   return topKOfHead('lmHeadTopK', 'head', hidden, head, k, options);
 }
 
-type ResolvedHead = Omit<LmHeadTopKAttrs, 'k' | 'vocabStart'> & {
+type ResolvedHead = Omit<LmHeadTopKAttrs, 'k' | 'vocabStart' | 'logSumExp'> & {
   vocabSize: number;
   hiddenSize: number;
   tensors: LmHeadTensors;
@@ -83,8 +112,8 @@ export function topKOfHead(
   options: LmHeadTopKOptions,
 ): LmHeadTopKResult {
   return tf.tidy(op, () => {
-    checkOptions(op, options, ['bias', 'transposeWeight', 'vocabStart']);
-    const { vocabStart = 0 } = options;
+    checkOptions(op, options, ['bias', 'transposeWeight', 'vocabStart', 'logSumExp']);
+    const { vocabStart = 0, logSumExp = false } = options;
     const { vocabSize, hiddenSize, tensors, ...attrs } = resolveHead(op, headArgument, head, options);
     const $hidden = toTensor(op, 'hidden', hidden, 'float32');
     if ($hidden.rank === 0) fail(op, 'hidden', 'have rank 1 or higher', 'a scalar');
@@ -93,21 +122,25 @@ export function topKOfHead(
     }
     checkInteger(op, 'k', k, 0, vocabSize);
     checkInteger(op, 'vocabStart', vocabStart, 0, MAX_VOCAB_END - vocabSize);
+    checkBoolean(op, 'logSumExp', logSumExp);
 
     const leading = $hidden.shape.slice(0, -1);
-    const rows = leading.reduce((product, size) => product * size, 1);
-    if (rows === 0 || k === 0) {
-      return { values: tf.tensor([], [...leading, k], 'float32'), indices: tf.tensor([], [...leading, k], 'int32') };
-    }
-    const hidden2D = $hidden.rank === 2 ? $hidden : tf.reshape($hidden, [rows, hiddenSize]);
-    const [values, indices] = runKernel<tf.Tensor[]>(LmHeadTopK, { hidden: hidden2D, ...tensors }, {
-      ...attrs,
-      k,
-      vocabStart,
-    } satisfies LmHeadTopKAttrs);
-    if ($hidden.rank === 2) return { values, indices };
-    return { values: tf.reshape(values, [...leading, k]), indices: tf.reshape(indices, [...leading, k]) };
+    const rows = tf.util.sizeFromShape(leading);
+    if (rows === 0 || (k === 0 && !logSumExp)) return emptyResult(leading, k, logSumExp);
+    const kernelAttrs: LmHeadTopKAttrs = { ...attrs, k, vocabStart, logSumExp };
+    return toResult(runKernel<tf.Tensor[]>(LmHeadTopK, { hidden: $hidden, ...tensors }, kernelAttrs));
   });
+}
+
+function toResult([values, indices, logSumExp]: tf.Tensor[]): LmHeadTopKResult {
+  return logSumExp === undefined ? { values, indices } : { values, indices, logSumExp };
+}
+
+/** The result where no score is asked for. */
+function emptyResult(leading: number[], k: number, logSumExp: boolean): LmHeadTopKResult {
+  const shape = [...leading, k];
+  const best = [tf.tensor([], shape, 'float32'), tf.tensor([], shape, 'int32')];
+  return toResult(logSumExp ? [...best, tf.tensor([], leading, 'float32')] : best);
 }
 
 /** Sizes, attributes and tensors of either kind of head, with the bias of the call among the tensors. */

@@ -26,6 +26,20 @@ describeEachBackend('1000 calls leave nothing behind', () => {
     dispose();
   });
 
+  it.each(FORMATS)('lmHeadTopK with logSumExp of rank 3, with and without k, %s', (format) => {
+    const { hidden, head, dispose } = inject(format, [randomFloats(50, 1), randomFloats(50, 2)]);
+    const rank3 = tf.expandDims(hidden, 1);
+    const once = () => {
+      for (const k of [0, 5]) tf.dispose(lmHeadTopK(rank3, head, k, { logSumExp: true }));
+    };
+    once();
+    const before = counts();
+    for (let i = 0; i < 500; i++) once();
+    expect(counts()).toEqual(before);
+    rank3.dispose();
+    dispose();
+  });
+
   it('lmHeadTopK of rank 3 with numbers, and calls that throw', () => {
     const hidden = tf.ones([2, 2, 3]);
     const weight = tf.ones<tf.Rank.R2>([5, 3]);

@@ -1,4 +1,13 @@
-import { binaryScores, compareScores, denseScores, rankIds, roundToHalf, topKFault } from '../reference';
+import {
+  binaryScores,
+  compareScores,
+  denseScores,
+  logSumExp,
+  logSumExpFault,
+  rankIds,
+  roundToHalf,
+  topKFault,
+} from '../reference';
 
 describe('the reference itself', () => {
   // case 4: a reference that flips an ascending sort breaks its own tie rule, https://github.com/onnx/onnx/pull/6593
@@ -50,5 +59,34 @@ describe('the reference itself', () => {
     expect(topKFault([3.1, 3], [1, 3], reference, 2)).toMatch('too far');
     expect(topKFault([3, 3], [1, 4], reference, 2)).toMatch('outside');
     expect(topKFault([3], [1], reference, 2)).toMatch('expected 2');
+  });
+
+  it('knows log-sum-exps that were worked out by hand', () => {
+    expect(logSumExp([Math.log(1), Math.log(2), Math.log(5)])).toBeCloseTo(Math.log(8), 14);
+    expect(logSumExp([1e4, 1e4])).toBeCloseTo(1e4 + Math.LN2, 11);
+    expect(logSumExp([-1e4, -Infinity])).toBe(-1e4);
+    expect(logSumExp([1, Infinity, -Infinity, Infinity])).toBe(Infinity);
+    expect(logSumExp([Infinity, NaN])).toBeNaN();
+    expect(logSumExp([-Infinity, -Infinity])).toBe(-Infinity);
+  });
+
+  it('finds a log-sum-exp that is too far off, or of another kind', () => {
+    expect(logSumExpFault(1.000009, [1])).toBeUndefined();
+    expect(logSumExpFault(0.000009, [0])).toBeUndefined();
+    expect(logSumExpFault(10000.09, [1e4])).toBeUndefined();
+    expect(logSumExpFault(NaN, [NaN])).toBeUndefined();
+    expect(logSumExpFault(-Infinity, [-Infinity])).toBeUndefined();
+    for (const [value, score] of [
+      [1.000011, 1],
+      [-0.000011, 0],
+      [10000.11, 1e4],
+      [Infinity, 1],
+      [1, Infinity],
+      [-Infinity, Infinity],
+      [NaN, 1],
+      [1, NaN],
+    ]) {
+      expect(logSumExpFault(value, [score])).toMatch('too far');
+    }
   });
 });

@@ -38,19 +38,21 @@ function chunkReader(weight: tf.Tensor2D, hiddenSize: number, attrs: LmHeadTopKA
 function lmHeadTopK(inputs: LmHeadTopKInputs, attrs: LmHeadTopKAttrs): tf.Tensor[] {
   if (attrs.format === 'binary' || tf.backend().floatPrecision() !== 32) return lmHeadTopKPlain(inputs, attrs);
   // The engine hands the tensors of `runKernel` through, typed as the TensorInfo that they also are.
-  const hidden = inputs.hidden as tf.Tensor2D;
   const weight = inputs.weight as tf.Tensor2D;
-  const [rows, hiddenSize] = hidden.shape;
+  const hidden = inputs.hidden as tf.Tensor;
+  const hiddenSize = hidden.shape[hidden.rank - 1];
+  const rows = tf.util.sizeFromShape(hidden.shape.slice(0, -1));
   const vocabSize = weight.shape[attrs.transposeWeight ? 1 : 0];
   const readChunk = chunkReader(weight, hiddenSize, attrs);
-  const selection = new Selection(rows, attrs, inputs.bias && read(inputs.bias));
+  const selection = new Selection(inputs, attrs);
   const chunk = Math.max(1, Math.min(MAX_CHUNK, Math.floor(CHUNK_ELEMENTS / hiddenSize)));
   for (let first = 0; first < vocabSize; first += chunk) {
     const count = Math.min(chunk, vocabSize - first);
     tf.tidy(() => {
       const weights = readChunk(first, count);
+      const matrix = tf.reshape<tf.Rank.R2>(hidden, [rows, hiddenSize]);
       for (let row = 0; row < rows; row += MAX_ROWS) {
-        const block = tf.slice(hidden, [row, 0], [Math.min(MAX_ROWS, rows - row), hiddenSize]);
+        const block = tf.slice(matrix, [row, 0], [Math.min(MAX_ROWS, rows - row), hiddenSize]);
         const scores = tf.matMul(block, weights, false, !attrs.transposeWeight).dataSync();
         for (let i = 0; i < scores.length; i += count) {
           for (let id = 0; id < count; id++) selection.offer(row + i / count, first + id, scores[i + id]);

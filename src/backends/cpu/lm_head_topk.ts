@@ -3,48 +3,66 @@ import type { LmHeadTopKAttrs, LmHeadTopKInputs } from '../../kernel_names';
 import { LmHeadTopK } from '../../kernel_names';
 import { TopK } from '../order';
 import { read } from './io';
+import { LogSumExp } from './log_sum_exp';
 import type { ScorerInput } from './scores';
 import { makeScorer } from './scores';
 
 /** What both plain kernels read off their inputs. */
 export function scorerInput(inputs: LmHeadTopKInputs, attrs: LmHeadTopKAttrs): ScorerInput {
-  const [rows, hiddenSize] = inputs.hidden.shape;
+  const leading = inputs.hidden.shape.slice(0, -1);
   return {
     ...attrs,
     hidden: read(inputs.hidden),
-    rows,
-    hiddenSize,
+    rows: tf.util.sizeFromShape(leading),
+    hiddenSize: inputs.hidden.shape[leading.length],
     vocabSize: inputs.weight.shape[attrs.transposeWeight ? 1 : 0],
     weight: read(inputs.weight),
     scales: inputs.scales && read(inputs.scales),
   };
 }
 
-/** The scores of all rows, entry after entry of the vocabulary, pass through one heap a row. */
+/** The scores of all rows, entry after entry of the vocabulary, pass through one heap a row, and one sum where asked. */
 export class Selection {
+  private readonly leading: number[];
+  private readonly bias: ArrayLike<number> | undefined;
   private readonly heaps: TopK[];
+  private readonly sums: LogSumExp[] | undefined;
 
   constructor(
-    private readonly rows: number,
+    inputs: LmHeadTopKInputs,
     private readonly attrs: LmHeadTopKAttrs,
-    private readonly bias: ArrayLike<number> | undefined,
   ) {
+    this.leading = inputs.hidden.shape.slice(0, -1);
+    this.bias = inputs.bias && read(inputs.bias);
+    const rows = tf.util.sizeFromShape(this.leading);
     this.heaps = Array.from({ length: rows }, () => new TopK(attrs.k));
+    if (attrs.logSumExp) this.sums = Array.from({ length: rows }, () => new LogSumExp());
   }
 
   /** `score` is a float32 without bias; the bias is added here, in float32. */
   offer(row: number, id: number, score: number): void {
-    this.heaps[row].offer(this.attrs.vocabStart + id, this.bias ? Math.fround(score + this.bias[id]) : score);
+    const finished = this.bias ? Math.fround(score + this.bias[id]) : score;
+    this.heaps[row].offer(this.attrs.vocabStart + id, finished);
+    if (this.sums) this.sums[row].add(finished);
   }
 
-  /** [values, indices], both [rows, k]. */
+  /** [values, indices], both [..., k], and [...] of logSumExp where asked. */
   result(): tf.Tensor[] {
-    const { rows } = this;
+    const { leading, heaps, sums } = this;
     const { k } = this.attrs;
-    const values = new Float32Array(rows * k);
-    const indices = new Int32Array(rows * k);
-    this.heaps.forEach((heap, row) => heap.drain(values, indices, row * k));
-    return [tf.tensor(values, [rows, k], 'float32'), tf.tensor(indices, [rows, k], 'int32')];
+    const values = new Float32Array(heaps.length * k);
+    const indices = new Int32Array(heaps.length * k);
+    heaps.forEach((heap, row) => heap.drain(values, indices, row * k));
+    const best = [tf.tensor(values, [...leading, k], 'float32'), tf.tensor(indices, [...leading, k], 'int32')];
+    if (sums === undefined) return best;
+    return [
+      ...best,
+      tf.tensor(
+        Float32Array.from(sums, (sum) => sum.value()),
+        leading,
+        'float32',
+      ),
+    ];
   }
 }
 
@@ -52,7 +70,7 @@ export class Selection {
 export function lmHeadTopKPlain(inputs: LmHeadTopKInputs, attrs: LmHeadTopKAttrs): tf.Tensor[] {
   const input = scorerInput(inputs, attrs);
   const scorer = makeScorer(input);
-  const selection = new Selection(input.rows, attrs, inputs.bias && read(inputs.bias));
+  const selection = new Selection(inputs, attrs);
   const scores = new Float32Array(input.rows);
   for (let id = 0; id < input.vocabSize; id++) {
     scorer(id, scores);

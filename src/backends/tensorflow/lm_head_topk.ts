@@ -8,11 +8,12 @@ export const lmHeadTopKConfig: KernelConfig = {
   backendName: 'tensorflow',
   kernelFunc: ({ inputs, attrs, backend }) => {
     const { hidden, weight, scales, bias } = inputs as LmHeadTopKInputs;
-    const { format, k, groupSize, transposeWeight, vocabStart } = attrs as unknown as LmHeadTopKAttrs;
+    const { format, k, groupSize, transposeWeight, vocabStart, logSumExp } = attrs as unknown as LmHeadTopKAttrs;
     const opAttrs = {
       Tweight: { dtype: weight.dtype },
       num_scales: scales ? 1 : 0,
       num_bias: bias ? 1 : 0,
+      num_log_sum_exp: logSumExp ? 1 : 0,
       format,
       k,
       group_size: groupSize,
@@ -20,6 +21,6 @@ export const lmHeadTopKConfig: KernelConfig = {
       vocab_start: vocabStart,
     };
     const tensors = [hidden, weight, ...(scales ? [scales] : []), ...(bias ? [bias] : [])];
-    return runOp(backend, LmHeadTopK, opAttrs, tensors, 2);
+    return runOp(backend, LmHeadTopK, opAttrs, tensors, logSumExp ? 3 : 2);
   },
 };

@@ -1,0 +1,81 @@
+/** What is measured: shapes, formats, row counts and k. Nothing here runs anything. */
+import type { HeadFormat } from '../src/kernel_names';
+
+/** One use of the head: `rows` hidden vectors against [vocab, hidden] weights, the best `k` kept. */
+export interface Trial {
+  format: HeadFormat;
+  rows: number;
+  vocab: number;
+  hidden: number;
+  k: number;
+}
+
+export interface Shape {
+  vocab: number;
+  hidden: number;
+}
+
+/** The head that the bars are about: 2.5 GB in 16 bits. */
+export const LARGE: Shape = { vocab: 248320, hidden: 5120 };
+/** GPT-2's head: so small that launching kernels shows. */
+export const SMALL: Shape = { vocab: 50257, hidden: 768 };
+/** So little work that a call costs its overhead and nothing else. */
+export const TINY: Shape = { vocab: 64, hidden: 128 };
+/** Llama 3's 8B. */
+const LLAMA: Shape = { vocab: 128256, hidden: 4096 };
+/** Qwen2's smallest. */
+const QWEN: Shape = { vocab: 151936, hidden: 896 };
+/** Llama 2's 7B. */
+const WIDE: Shape = { vocab: 32000, hidden: 4096 };
+
+export const DENSE_FORMATS = ['bfloat16', 'float16', 'float32'] as const;
+export const FORMATS = [...DENSE_FORMATS, 'binary'] as const;
+
+export const K = 50;
+const KS = [1, K, 512, 2048];
+const ROWS = [1, 8, 64];
+const MORE_ROWS = [1, 2, 4, 8, 16, 32, 64];
+
+/** What the peers of the CUDA launchers measure; cuda_test has the same list. Other k than 50 are for 1 and 8 rows. */
+export function kernelTrials(quick: boolean): Trial[] {
+  if (quick) return trials([LARGE], ['bfloat16', 'float32', 'binary'], ROWS, [K]);
+  const shapes = [LARGE, LLAMA, SMALL];
+  const otherKs = KS.filter((k) => k !== K);
+  return [...trials(shapes, FORMATS, MORE_ROWS, [K]), ...trials(shapes, FORMATS, [1, 8], otherKs)];
+}
+
+/** FlashSampling's kernels: greedy (k = 1), and a top k that cannot be larger than one of its tiles (128). */
+export function flashSamplingTrials(): Trial[] {
+  // k = 50 first: it is what the bars and the plots are about, and tuning may use up the time.
+  return [...trials([LARGE], ['bfloat16'], ROWS, [K]), ...trials([LARGE], ['bfloat16'], ROWS, [1])];
+}
+
+/** The op as a tfjs user calls it, on the GPU. */
+export function gpuOpTrials(quick: boolean): Trial[] {
+  const tiny = trials([TINY], FORMATS, [1], [K]);
+  if (quick) return [...tiny, ...trials([LARGE], ['bfloat16'], [1], [K])];
+  return [...tiny, ...trials([SMALL], FORMATS, [1], [K]), ...trials([LARGE], FORMATS, ROWS, [K])];
+}
+
+/** The op as a tfjs user calls it, on the CPU. */
+export function cpuOpTrials(quick: boolean): Trial[] {
+  const tiny = trials([TINY], FORMATS, [1], [K]);
+  if (quick) return [...tiny, ...trials([SMALL], FORMATS, [1], [K])];
+  return [
+    ...tiny,
+    ...trials([SMALL], FORMATS, ROWS, [K]),
+    ...trials([QWEN], FORMATS, [1, 8], [K]),
+    ...trials([WIDE], FORMATS, [1, 8], [K]),
+  ];
+}
+
+function trials(
+  shapes: readonly Shape[],
+  formats: readonly HeadFormat[],
+  rowCounts: readonly number[],
+  ks: readonly number[],
+): Trial[] {
+  return shapes.flatMap((shape) =>
+    formats.flatMap((format) => rowCounts.flatMap((rows) => ks.map((k) => ({ format, rows, ...shape, k })))),
+  );
+}

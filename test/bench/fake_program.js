@@ -1,0 +1,78 @@
+#!/usr/bin/env node
+// Stands in for every program that a benchmark starts: cuda_test, the peers in Python, the op's times. It prints what they
+// would, with times that follow from the shape, about those of an H200. FAKE_HANG names a peer that never ends.
+const { text } = require('node:stream/consumers');
+
+const BYTES = { float32: 4, bfloat16: 2, float16: 2, binary: 0.140625 };
+const floor = ({ format, vocab, hidden }) => (vocab * hidden * BYTES[format]) / 4.33e6 + 3;
+const print = (object) => console.log(JSON.stringify(object));
+
+function cudaTest() {
+  console.log('verified');
+  for (const [vocab, hidden] of [
+    [248320, 5120],
+    [50257, 768],
+  ]) {
+    for (const format of ['bfloat16', 'float16', 'float32', 'binary']) {
+      for (const rows of [1, 8, 64]) {
+        for (const k of [1, 50, 512, 2048]) {
+          if (k !== 50 && rows === 64) continue;
+          const slower = (rows === 64 ? 1.2 : rows === 8 ? 1.06 : 1.05) * (1 + k / 8192);
+          for (const option of [{}, { bias: true }, { logSumExp: true }]) {
+            if (Object.keys(option).length > 0 && k !== 50) continue;
+            const shape = {
+              op: 'lm_head_topk',
+              format,
+              rows,
+              vocab,
+              hidden,
+              k,
+              bias: false,
+              logSumExp: false,
+              ...option,
+            };
+            print({ ...shape, us: floor(shape) * slower, floorUs: floor(shape), scratchBytes: rows * k * 1024 });
+          }
+        }
+      }
+    }
+  }
+}
+
+function torchPeer(trials) {
+  for (const trial of trials) {
+    const { format, vocab, hidden, rows } = trial;
+    if (rows === 1 && trial.k === 50) print({ peer: 'torchRead', format, vocab, hidden, us: floor(trial) * 0.99 });
+    if (format !== 'binary') print({ peer: 'torch', ...trial, us: floor(trial) * (rows === 64 ? 1.5 : 1.2) + 15 });
+  }
+}
+
+function flashSamplingPeer(trials) {
+  for (const trial of trials) {
+    const slower = trial.k === 1 ? 1.02 : trial.rows === 64 ? 4.3 : 1.5;
+    print({ peer: 'flashsampling', ...trial, us: floor(trial) * slower });
+    if (process.env.FAKE_HANG === 'flashsampling') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1e6);
+  }
+}
+
+function opTimes({ trials, onlyTfjs }) {
+  print({ trial: trials[0], measure: 'first', ...(onlyTfjs ? { tfjs: 1 } : { us: 9000 }) });
+  for (const trial of trials) {
+    const stock = floor({ ...trial, format: 'float32' }) * 2.8;
+    for (const measure of ['host', 'stream', 'dataSync']) {
+      const us = measure === 'host' ? 20 : floor(trial) + (measure === 'stream' ? 5 : 45);
+      print({ trial, measure, ...(!onlyTfjs && { us }), tfjs: measure === 'host' ? 55 : stock });
+    }
+  }
+}
+
+async function main() {
+  const asked = process.argv.slice(2).join(' ');
+  if (asked === '--bench --json') return cudaTest();
+  const input = JSON.parse(await text(process.stdin));
+  if (asked.endsWith('torch_peer.py')) return torchPeer(input.trials);
+  if (asked.endsWith('flashsampling_peer.py')) return flashSamplingPeer(input.trials);
+  return opTimes(input);
+}
+
+void main();

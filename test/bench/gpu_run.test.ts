@@ -1,0 +1,109 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { judge } from '../../bench/bars';
+import { runChild } from '../../bench/child';
+import { type GpuPrograms, measureGpu } from '../../bench/gpu';
+import { table, verdicts } from '../../bench/report';
+import { type Results, type Row, writeResults } from '../../bench/results';
+
+const fake = join(__dirname, 'fake_program.js');
+const programs: GpuPrograms = { cudaTest: fake, python: fake, opTimes: [fake], flashSampling: '/checkout' };
+const run = (changed: Partial<GpuPrograms> = {}, seconds = 60) =>
+  measureGpu({ quick: false, seconds, programs: { ...programs, ...changed }, log: () => undefined });
+
+const LARGE = { vocab: 248320, hidden: 5120 };
+function find(rows: Row[], wanted: Partial<Row>): Row {
+  const all: Partial<Row> = { op: 'lm_head_topk', bias: false, logSumExp: false, ...LARGE, rows: 1, k: 50, ...wanted };
+  const found = rows.filter((row) => Object.entries(all).every(([key, value]) => row[key as keyof Row] === value));
+  expect(found).toHaveLength(1);
+  return found[0];
+}
+
+describe('a benchmark run on a GPU', () => {
+  test('puts the times of all peers beside those of the kernels', async () => {
+    const { rows, problems, failed } = await run();
+    expect(problems).toEqual([]);
+    expect(failed).toBe(false);
+
+    const bf16 = find(rows, { format: 'bfloat16' });
+    expect(Object.keys(bf16.peers).sort()).toEqual(['flashsampling', 'torch', 'torchRead']);
+    // The fastest read is the floor, whoever did it.
+    expect(bf16.floorUs).toBe(bf16.peers.torchRead);
+    expect(find(rows, { format: 'bfloat16', bias: true }).peers.torch).toBeUndefined();
+    expect(find(rows, { format: 'bfloat16', k: 512 }).peers.flashsampling).toBeUndefined();
+    expect(find(rows, { format: 'binary' }).peers.torchBfloat16).toBe(bf16.peers.torch);
+    expect(find(rows, { format: 'float32' }).peers.tfjs).toBeGreaterThan(3000);
+
+    const op = find(rows, { op: 'lm_head_topk_op', format: 'float16', measure: 'dataSync' });
+    expect(op.peers.tfjs).toBe(op.peers.tfjsTf32);
+    expect(op).toMatchObject({ floorUs: null, scratchBytes: null });
+  });
+
+  test('judges every bar of the dense and the binary head and of the op', async () => {
+    const { rows } = await run();
+    const bars = judge(rows, 'gpu');
+    expect(bars.filter(({ verdict }) => verdict === 'not measured')).toEqual([]);
+    const verdictOf = (start: string) =>
+      bars.filter(({ text }) => text.startsWith(start)).map(({ verdict }) => verdict);
+    expect(verdictOf('bfloat16, 1 row: time / floor')).toEqual(['met']);
+    expect(verdictOf('bfloat16, 1 row, k = 1: ')).toEqual(['met']);
+    expect(verdictOf('float32, 8 rows, k = 2048: ')).toEqual(['met']);
+    expect(verdictOf('tfjs op: first call')).toEqual(['met']);
+    const slow = rows.map((row) => (row.k === 50 && row.rows === 1 ? { ...row, us: row.us * 1.1 } : row));
+    const after = judge(slow, 'gpu').find(({ text }) => text === 'bfloat16, 1 row: time / floor');
+    expect(after?.verdict).toBe('missed');
+    expect(judge([], 'gpu').every(({ verdict }) => verdict === 'not measured')).toBe(true);
+    expect(verdicts(bars)).toContain('0 not measured.');
+  });
+
+  test('keeps what a program printed before its time was over', async () => {
+    process.env['FAKE_HANG'] = 'flashsampling';
+    try {
+      const { rows, problems, failed } = await run({}, 5);
+      expect(problems).toEqual([expect.stringMatching(/^FlashSampling was cut after \d s/)]);
+      expect(failed).toBe(false);
+      expect(find(rows, { format: 'bfloat16' }).peers.flashsampling).toBeGreaterThan(0);
+    } finally {
+      delete process.env['FAKE_HANG'];
+    }
+  });
+
+  test('goes on without the peers that are not there, and says so', async () => {
+    const { rows, problems, failed } = await run({ python: '/no/python3', flashSampling: undefined });
+    expect(problems).toEqual([
+      expect.stringMatching(/^torch was left out: \/no\/python3 does not run/),
+      expect.stringMatching(/^FlashSampling was left out: FLASHSAMPLING/),
+    ]);
+    expect(failed).toBe(false);
+    expect(find(rows, { format: 'bfloat16' }).peers).toEqual({});
+  });
+
+  test('fails without the kernels', async () => {
+    const { rows, problems, failed } = await run({ cudaTest: '/no/cuda_test' });
+    expect(problems[0]).toMatch(/cuda_test is not there/);
+    expect(failed).toBe(true);
+    expect(rows.every(({ op }) => op === 'lm_head_topk_op')).toBe(true);
+  });
+
+  test('tells what a failing program said', async () => {
+    const args = ['-e', 'console.log(\'{"us":1}\'); console.error("no driver"); process.exit(3)'];
+    const output = await runChild({ program: process.execPath, args, name: 'it', seconds: 20 });
+    expect(output).toEqual({ objects: [{ us: 1 }], problem: 'it ended with exit code 3: no driver' });
+  });
+
+  test('writes a file that reads back, and a table of it', async () => {
+    const { rows } = await run();
+    const folder = mkdtempSync(join(tmpdir(), 'tfjs-lm-head-'));
+    try {
+      const results: Results = { gpu: 'NVIDIA H200', date: '2026-01-01T00:00:00.000Z', commit: 'abc', rows };
+      const read = JSON.parse(readFileSync(writeResults(folder, 'nvidia-h200', results), 'utf8')) as Results;
+      expect(read.rows).toHaveLength(rows.length);
+      expect(read.rows[0].us).toBeCloseTo(rows[0].us, 1);
+      expect(read).toMatchObject({ gpu: 'NVIDIA H200', commit: 'abc' });
+      expect(table(read).split('\n')).toHaveLength(rows.length + 1);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+});

@@ -10,6 +10,11 @@
 
 namespace lm_head {
 
+// Floats that vector instructions read without crossing from one line of the cache to the next.
+struct alignas(64) CacheLine {
+  float floats[16];
+};
+
 // TensorFlow may run kernels with denormals flushed to zero; results here must not depend on that.
 class KeepDenormals {
 #if defined(__x86_64__)

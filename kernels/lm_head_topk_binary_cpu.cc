@@ -1,69 +1,139 @@
-// Binary scores on the CPU: the bit planes of quantized hidden, and + popcount, 64 columns at a time. Bit for bit the
-// arithmetic of the plain reference; this file is compiled without fused multiply-adds.
+// Binary scores on the CPU: the bit planes of quantized hidden, and + popcount, 64 columns at a time, for a tile of ids
+// side by side. Bit for bit the arithmetic of the plain reference; this file is compiled without fused multiply-adds.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
-#include "cpu_math.h"
 #include "lm_head_topk_scores.h"
 
-namespace lm_head {
-namespace {
-
 #if defined(__x86_64__)
+#include <immintrin.h>
 #define FOR_EACH_CPU __attribute__((target_clones("popcnt", "default")))
 #else
 #define FOR_EACH_CPU
 #endif
 
+namespace lm_head {
+namespace {
+
+constexpr int kPlanes = 8;
+constexpr int kIds = kCpuTileVocab;
+
+// A group's words are read two at a time; the last of an odd number stands alone.
+int64_t pairsFor(int64_t groupSize) { return (groupSize + 63) / 64; }
+
+// sums[group][id] = sum of q over the group's columns whose bit is set, from bits [groups, pairs, kIds] and planes
+// [groups, pairs, kPlanes]. Plane 7 is the sign of two's complement and counts negative.
+FOR_EACH_CPU void sumGroups(const uint64_t* bits, const uint64_t* planes, int64_t groups, int64_t pairs,
+                            int32_t* sums) {
+  for (int64_t group = 0; group < groups; ++group, bits += pairs * kIds, planes += pairs * kPlanes, sums += kIds) {
+    for (int id = 0; id < kIds; ++id) {
+      int64_t counts[kPlanes] = {};
+      for (int64_t pair = 0; pair < pairs; ++pair) {
+        const uint64_t own = bits[pair * kIds + id];
+        for (int p = 0; p < kPlanes; ++p) counts[p] += __builtin_popcountll(own & planes[pair * kPlanes + p]);
+      }
+      int64_t sum = -128 * counts[7];
+      for (int p = 0; p < 7; ++p) sum += counts[p] * (1 << p);
+      sums[id] = static_cast<int32_t>(sum);
+    }
+  }
+}
+
+#if defined(__x86_64__)
+// The same, eight ids at once.
+__attribute__((target("avx512f,avx512vpopcntdq"))) void sumGroupsAvx512(const uint64_t* bits, const uint64_t* planes,
+                                                                        int64_t groups, int64_t pairs, int32_t* sums) {
+  constexpr int kTogether = 8;
+  typedef int32_t Sums __attribute__((vector_size(kTogether * sizeof(int32_t))));
+  for (int64_t group = 0; group < groups; ++group, bits += pairs * kIds, planes += pairs * kPlanes, sums += kIds) {
+    for (int first = 0; first < kIds; first += kTogether) {
+      __m512i counts[kPlanes] = {};
+      for (int64_t pair = 0; pair < pairs; ++pair) {
+        const __m512i own = _mm512_loadu_si512(bits + pair * kIds + first);
+        for (int p = 0; p < kPlanes; ++p) {
+          const __m512i plane = _mm512_set1_epi64(static_cast<int64_t>(planes[pair * kPlanes + p]));
+          counts[p] += _mm512_popcnt_epi64(own & plane);
+        }
+      }
+      __m512i sum = -(counts[7] << 7);
+      for (int p = 0; p < 7; ++p) sum += counts[p] << p;
+      const Sums narrow = __builtin_convertvector(sum, Sums);
+      std::memcpy(sums + first, &narrow, sizeof(narrow));
+    }
+  }
+}
+#endif
+
+auto bestSumGroups() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vpopcntdq")) return sumGroupsAvx512;
+#endif
+  return sumGroups;
+}
+
 struct QuantizedRow {
   float scale;
-  std::vector<uint32_t> planes;    // [words, 8]: the planes of a word side by side
+  std::vector<uint64_t> planes;
   std::vector<int32_t> groupSums;  // of q
 };
 
-// Sum of q over the columns whose bit is set. Plane 7 is the sign of two's complement and counts negative.
-FOR_EACH_CPU int32_t sumWhereSet(const uint32_t* bits, const uint32_t* planes, int64_t words) {
-  int32_t counts[8] = {};
-  for (int64_t word = 0; word < words; ++word) {
-    for (int plane = 0; plane < 8; ++plane) counts[plane] += __builtin_popcount(bits[word] & planes[word * 8 + plane]);
-  }
-  int32_t sum = -128 * counts[7];
-  for (int plane = 0; plane < 7; ++plane) sum += counts[plane] * (1 << plane);
-  return sum;
-}
-
 class BinaryCpuScorer final : public CpuScorer {
  public:
-  explicit BinaryCpuScorer(const LmHeadTopKArgs& args) : args_(args), rows_(args.rows) {
+  explicit BinaryCpuScorer(const LmHeadTopKArgs& args)
+      : args_(args), groups_(args.hiddenSize / args.groupSize), pairs_(pairsFor(args.groupSize)), rows_(args.rows) {
     for (int64_t row = 0; row < args.rows; ++row) quantize(args.hidden + row * args.hiddenSize, rows_[row]);
   }
 
-  int64_t scratchSize() const override { return 0; }
+  // For each group: bits [pairs, kIds] of 8 bytes, scales [kIds] and sums [kIds] of 4.
+  int64_t scratchLines(int) const override { return groups_ * (2 * pairs_ + 2); }
 
-  void score(int64_t firstId, int ids, int64_t firstRow, int rows, float*, float* scores) const override {
-    const int64_t groups = args_.hiddenSize / args_.groupSize, groupWords = args_.groupSize / 32;
-    for (int i = 0; i < ids; ++i) {
-      const int64_t id = firstId + i;
-      const uint32_t* bits = static_cast<const uint32_t*>(args_.weight) + id * args_.weightRowStride;
-      const uint16_t* scales = args_.scales + id * args_.scaleRowStride;
-      for (int r = 0; r < rows; ++r) {
-        const QuantizedRow& row = rows_[firstRow + r];
-        float sums[4] = {};
-        for (int64_t group = 0; group < groups; ++group) {
-          const int64_t word = group * groupWords;
-          const int32_t positive = sumWhereSet(bits + word, row.planes.data() + word * 8, groupWords);
-          const int32_t dot = 2 * positive - row.groupSums[group];
-          sums[group % 4] += static_cast<float>(dot) * widenFloat16(scales[group]);
+  void score(int64_t firstId, int ids, int64_t firstRow, int rows, CacheLine* scratch, float* scores,
+             int64_t scoreStride) const override {
+    uint64_t* bits = reinterpret_cast<uint64_t*>(scratch);
+    float* scales = scratch[groups_ * 2 * pairs_].floats;
+    int32_t* positive = reinterpret_cast<int32_t*>(scales + groups_ * kIds);
+    loadBits(firstId, ids, bits);
+    loadScales(firstId, ids, scales);
+    for (int r = 0; r < rows; ++r) {
+      const QuantizedRow& row = rows_[firstRow + r];
+      sumGroups_(bits, row.planes.data(), groups_, pairs_, positive);
+      float sums[4][kIds] = {};
+      for (int64_t group = 0; group < groups_; ++group) {
+        for (int i = 0; i < kIds; ++i) {
+          const int32_t dot = 2 * positive[group * kIds + i] - row.groupSums[group];
+          sums[group % 4][i] += static_cast<float>(dot) * scales[group * kIds + i];
         }
-        const float score = ((sums[0] + sums[1]) + (sums[2] + sums[3])) * row.scale;
-        scores[i * rows + r] = args_.bias == nullptr ? score : score + args_.bias[id];
       }
+      float* rowScores = scores + r * scoreStride;
+      for (int i = 0; i < kIds; ++i) rowScores[i] = ((sums[0][i] + sums[1][i]) + (sums[2][i] + sums[3][i])) * row.scale;
+      for (int i = 0; i < ids && args_.bias != nullptr; ++i) rowScores[i] += args_.bias[firstId + i];
     }
   }
 
  private:
+  void loadBits(int64_t firstId, int ids, uint64_t* bits) const {
+    const int64_t words = args_.groupSize / 32;
+    for (int i = 0; i < ids; ++i) {
+      const uint32_t* from = static_cast<const uint32_t*>(args_.weight) + (firstId + i) * args_.weightRowStride;
+      for (int64_t group = 0; group < groups_; ++group, from += words) {
+        for (int64_t pair = 0; pair < pairs_; ++pair) {
+          const bool whole = 2 * pair + 1 < words;
+          const uint64_t high = whole ? from[2 * pair + 1] : 0;
+          bits[(group * pairs_ + pair) * kIds + i] = from[2 * pair] | high << 32;
+        }
+      }
+    }
+  }
+
+  void loadScales(int64_t firstId, int ids, float* scales) const {
+    for (int i = 0; i < ids; ++i) {
+      const uint16_t* from = args_.scales + (firstId + i) * args_.scaleRowStride;
+      for (int64_t group = 0; group < groups_; ++group) scales[group * kIds + i] = widenFloat16(from[group]);
+    }
+  }
+
   void quantize(const float* hidden, QuantizedRow& row) const {
     float largest = 0.0f;
     bool finite = true;
@@ -72,21 +142,26 @@ class BinaryCpuScorer final : public CpuScorer {
       largest = std::max(largest, std::fabs(hidden[i]));
     }
     row.scale = finite ? largest / 127.0f : std::numeric_limits<float>::quiet_NaN();
-    row.planes.assign(args_.hiddenSize / 32 * 8, 0);
-    row.groupSums.assign(args_.hiddenSize / args_.groupSize, 0);
+    row.planes.assign(groups_ * pairs_ * kPlanes, 0);
+    row.groupSums.assign(groups_, 0);
     // A scale of 0, also by underflow, makes every score 0 whatever q is.
     if (!(row.scale > 0.0f)) return;
     for (int64_t i = 0; i < args_.hiddenSize; ++i) {
       const int q = static_cast<int>(std::clamp(std::nearbyint(hidden[i] / row.scale), -127.0f, 127.0f));
-      row.groupSums[i / args_.groupSize] += q;
-      for (int plane = 0; plane < 8; ++plane) {
-        row.planes[i / 32 * 8 + plane] |= static_cast<uint32_t>((q >> plane) & 1) << (i % 32);
+      const int64_t group = i / args_.groupSize, column = i % args_.groupSize;
+      row.groupSums[group] += q;
+      uint64_t* planes = row.planes.data() + (group * pairs_ + column / 64) * kPlanes;
+      for (int plane = 0; plane < kPlanes; ++plane) {
+        planes[plane] |= static_cast<uint64_t>((q >> plane) & 1) << (column % 64);
       }
     }
   }
 
   LmHeadTopKArgs args_;
+  int64_t groups_;
+  int64_t pairs_;  // of a group
   std::vector<QuantizedRow> rows_;
+  void (*sumGroups_)(const uint64_t*, const uint64_t*, int64_t, int64_t, int32_t*) = bestSumGroups();
 };
 
 }  // namespace

@@ -4,23 +4,28 @@
 #include <memory>
 
 #include "../cuda/lm_head_topk_args.h"
+#include "cpu_math.h"
 
 namespace lm_head {
 
 // Ids that are scored together.
 constexpr int kCpuTileVocab = 16;
 
+// Rows that are scored together, at most: how often the weights are read from memory, and how much scratch that takes.
+constexpr int kCpuTileRows = 64;
+
 // Made once for a call; `score` is called by many threads.
 class CpuScorer {
  public:
   virtual ~CpuScorer() = default;
 
-  // Scratch floats that `score` needs for each thread.
-  virtual int64_t scratchSize() const = 0;
+  // Scratch that `score` needs for so many rows, for each thread.
+  virtual int64_t scratchLines(int rows) const = 0;
 
-  // Scores of ids [firstId, firstId + ids) against rows [firstRow, firstRow + rows), bias included, to scores [ids,
-  // rows].
-  virtual void score(int64_t firstId, int ids, int64_t firstRow, int rows, float* scratch, float* scores) const = 0;
+  // Scores of ids [firstId, firstId + ids) against rows [firstRow, firstRow + rows), bias included, to scores [rows,
+  // kCpuTileVocab], rows of `scoreStride`. What it leaves behind `ids` means nothing.
+  virtual void score(int64_t firstId, int ids, int64_t firstRow, int rows, CacheLine* scratch, float* scores,
+                     int64_t scoreStride) const = 0;
 
   static std::unique_ptr<CpuScorer> create(const LmHeadTopKArgs& args);
 };

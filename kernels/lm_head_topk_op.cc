@@ -149,9 +149,9 @@ class LmHeadTopKKernel {
 void registerLmHeadTopK() {
   defineOp("LmHeadTopK", {"hidden: float", "weight: Tweight", "scales: num_scales * int32", "bias: num_bias * float"},
            {"values: float", "indices: int32", "log_sum_exp: num_log_sum_exp * float"},
-           {"Tweight: {float, int32}", "num_scales: int >= 0", "num_bias: int >= 0", "num_log_sum_exp: int >= 0 = 0",
-            "format: string", "k: int >= 0", "group_size: int = 0", "transpose_weight: bool = false",
-            "vocab_start: int = 0"});
+           {"Tweight: {float, int32}", "num_scales: int >= 0 = 0", "num_bias: int >= 0 = 0",
+            "num_log_sum_exp: int >= 0 = 0", "format: string", "k: int >= 0", "group_size: int = 0",
+            "transpose_weight: bool = false", "vocab_start: int = 0"});
   registerKernel<LmHeadTopKKernel>("LmHeadTopK");
 }
 

@@ -1,7 +1,7 @@
 import type { KernelConfig } from '@tensorflow/tfjs-core';
 import type { LmHeadTopKAttrs, LmHeadTopKInputs } from '../../kernel_names';
 import { LmHeadTopK } from '../../kernel_names';
-import { runOp } from './op';
+import { runOp, type OpAttrs } from './op';
 
 export const lmHeadTopKConfig: KernelConfig = {
   kernelName: LmHeadTopK,
@@ -9,17 +9,14 @@ export const lmHeadTopKConfig: KernelConfig = {
   kernelFunc: ({ inputs, attrs, backend }) => {
     const { hidden, weight, scales, bias } = inputs as LmHeadTopKInputs;
     const { format, k, groupSize, transposeWeight, vocabStart, logSumExp } = attrs as unknown as LmHeadTopKAttrs;
-    const opAttrs = {
-      Tweight: { dtype: weight.dtype },
-      num_scales: scales ? 1 : 0,
-      num_bias: bias ? 1 : 0,
-      num_log_sum_exp: logSumExp ? 1 : 0,
-      format,
-      k,
-      group_size: groupSize,
-      transpose_weight: transposeWeight,
-      vocab_start: vocabStart,
-    };
+    // Defaults are left to the op: each attribute that is passed costs host time.
+    const opAttrs: OpAttrs = { Tweight: { dtype: weight.dtype }, format, k };
+    if (scales) opAttrs['num_scales'] = 1;
+    if (bias) opAttrs['num_bias'] = 1;
+    if (logSumExp) opAttrs['num_log_sum_exp'] = 1;
+    if (groupSize !== 0) opAttrs['group_size'] = groupSize;
+    if (transposeWeight) opAttrs['transpose_weight'] = true;
+    if (vocabStart !== 0) opAttrs['vocab_start'] = vocabStart;
     const tensors = [hidden, weight, ...(scales ? [scales] : []), ...(bias ? [bias] : [])];
     return runOp(backend, LmHeadTopK, opAttrs, tensors, logSumExp ? 3 : 2);
   },

@@ -2,7 +2,7 @@ const js = require('@eslint/js');
 const tseslint = require('typescript-eslint');
 
 module.exports = tseslint.config(
-  { ignores: ['dist/', 'build/', 'node_modules/', 'coverage/', '.rig/'] },
+  { ignores: ['dist/', 'build/', 'node_modules/', 'coverage/'] },
   js.configs.recommended,
   {
     files: ['**/*.ts', '**/*.mts'],

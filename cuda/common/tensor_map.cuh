@@ -24,8 +24,12 @@ inline cudaError_t tensorMapEncoder(decltype(&cuTensorMapEncodeTiled)* encoder) 
   if (function == nullptr) {
     cudaDriverEntryPointQueryResult result;
     void* found = nullptr;
+#if CUDART_VERSION >= 12050
     RETURN_IF_ERROR(
         cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result));
+#else
+    RETURN_IF_ERROR(cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, cudaEnableDefault, &result));
+#endif
     if (result != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
     function = found;
   }

@@ -5,7 +5,8 @@
  */
 import * as tf from '@tensorflow/tfjs-core';
 import { LmHead, lmHeadTopK, vocabParallelArgmax } from 'tfjs-lm-head';
-import { describeEachBackend } from '../backends';
+import { LmHeadTopK } from '../../src/kernel_names';
+import { describeEachBackend, GPU_MODE } from '../backends';
 import { cutShards, FORMATS, inject, randomFloats, randomIntegers } from '../cases';
 import { rankIds } from '../reference';
 import { filled, injected, tokens, topK } from './cases_from_the_field';
@@ -194,6 +195,47 @@ describeEachBackend('faults that others shipped: sizes', (backend) => {
       const hidden = tf.tensor2d(filled(hiddenSize, 0, { 0: 1 }), [1, hiddenSize]);
       expect(topK(hidden, weight, 2)).toEqual({ values: [[1, 0]], ids: [[131079, 0]] });
       tf.dispose([weight, hidden]);
+    });
+
+    // https://github.com/sgl-project/sglang/issues/29605
+    it('37: weights of over 2^31 elements', () => {
+      const [vocabSize, hiddenSize] = [262152, 8192];
+      // bfloat16 weights as the kernel takes them, two to a word: in float32 they would take 8 GiB.
+      const column = new Int32Array(vocabSize);
+      [column[262143], column[262144], column[262151]] = [0x3f80, 0x4040, 0x4000]; // 1, 3, 2
+      const weight = tf.tidy(() =>
+        tf.pad(tf.tensor2d(column, [vocabSize, 1], 'int32'), [
+          [0, 0],
+          [0, hiddenSize / 2 - 1],
+        ]),
+      );
+      const hidden = tf.tensor2d(filled(hiddenSize, 0, { 0: 1 }), [1, hiddenSize]);
+      const attrs = { format: 'bfloat16', k: 4, groupSize: 0, transposeWeight: false, vocabStart: 0, logSumExp: false };
+      const [values, indices] = tf.engine().runKernel<tf.Tensor[]>(LmHeadTopK, { hidden, weight }, attrs);
+      expect(indices.arraySync()).toEqual([[262144, 262151, 262143, 0]]);
+      expect(values.arraySync()).toEqual([[3, 2, 1, 0]]);
+      tf.dispose([weight, hidden, values, indices]);
+    });
+
+    // https://github.com/ggml-org/llama.cpp/issues/24718
+    it('31: no memory of the size of the logits', () => {
+      // In float32 the logits would take 25.75 GiB on a GPU, and 6.4 GiB on the slower CPU.
+      const [rows, vocabSize, hiddenSize] = [GPU_MODE ? 8192 : 2048, 843776, 64];
+      const weights = randomIntegers(vocabSize * hiddenSize, -3, 3, 13);
+      const head = LmHead.dense(tf.tensor2d(weights, [vocabSize, hiddenSize]), { dtype: 'bfloat16' });
+      const hidden = randomIntegers(rows * hiddenSize, -3, 3, 14);
+      const before = process.memoryUsage().rss;
+      const { ids } = topK(tf.tensor2d(hidden, [rows, hiddenSize]), head, 1);
+      expect(process.memoryUsage().rss - before).toBeLessThan(2 ** 30);
+      for (const row of [0, rows / 2, rows - 1]) {
+        const scores = new Float32Array(vocabSize);
+        for (let id = 0; id < vocabSize; id++) {
+          for (let i = 0; i < hiddenSize; i++)
+            scores[id] += weights[id * hiddenSize + i] * hidden[row * hiddenSize + i];
+        }
+        expect(ids[row]).toEqual(rankIds(scores, 1));
+      }
+      head.dispose();
     });
   }
 

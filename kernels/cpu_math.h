@@ -37,8 +37,6 @@ inline To bitCast(From from) {
   return to;
 }
 
-inline float widenBfloat16(uint16_t bits) { return bitCast<float>(static_cast<uint32_t>(bits) << 16); }
-
 // The fields shifted into place read as a float32 with an exponent too small by 112; the product is exact, denormals
 // too. No branch, so that loops over it become vector instructions.
 inline float widenFloat16(uint16_t bits) {

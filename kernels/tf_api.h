@@ -46,7 +46,6 @@ class Tensor {
   int rank() const { return TF_NumDims(tensor_.get()); }
   int64_t dim(int axis) const { return TF_Dim(tensor_.get(), axis); }
   int64_t size() const { return TF_TensorElementCount(tensor_.get()); }
-  TF_DataType type() const { return TF_TensorType(tensor_.get()); }
   std::string shape() const {
     std::string text = "[";
     for (int axis = 0; axis < rank(); ++axis) text += (axis ? "," : "") + std::to_string(dim(axis));

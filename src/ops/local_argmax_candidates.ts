@@ -86,7 +86,7 @@ export function toLogits(op: string, argument: string, value: tf.Tensor | tf.Ten
   const leading = logits.shape.slice(0, -1);
   const columns = logits.shape[logits.rank - 1];
   if (columns === 0) fail(op, argument, 'have at least one column', `shape ${shapeText(logits.shape)}`);
-  const rows = leading.reduce((product, size) => product * size, 1);
+  const rows = tf.util.sizeFromShape(leading);
   const matrix = logits.rank === 2 ? (logits as tf.Tensor2D) : tf.reshape<tf.Rank.R2>(logits, [rows, columns]);
   return { matrix, leading, rows, columns };
 }

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "lm_head_topk.h"
-#include "lm_head_topk_binary.cuh"
+#include "lm_head_topk_binary.h"
 #include "lm_head_topk_half.cuh"
 #include "lm_head_topk_hopper.h"
 #include "lm_head_topk_merge.cuh"
@@ -33,9 +33,7 @@ class Scratch {
 struct Buffers {
   void* parts;  // 16-bit heads
   SplitRow* splitRows;
-  uint32_t* planes;  // binary heads
-  int* groupSums;
-  float* rowScales;
+  BinaryHidden binary;
   Key* published;
   Key* poolKeys;
   int* poolCounts;
@@ -68,9 +66,9 @@ Buffers takeBuffers(Scratch& scratch, const LmHeadTopKArgs& args, bool split,
         isHalf(args.format) ? static_cast<void*>(scratch.take<uint16_t>(parts)) : scratch.take<float>(parts);
     buffers.splitRows = scratch.take<SplitRow>(rows);
   } else if (args.format == HeadFormat::kBinary) {
-    buffers.planes = scratch.take<uint32_t>(rows * 8 * (args.hiddenSize / 32));
-    buffers.groupSums = scratch.take<int>(rows * (args.hiddenSize / args.groupSize));
-    buffers.rowScales = scratch.take<float>(rows);
+    const BinaryHiddenSizes sizes = binaryHiddenSizes(main);
+    buffers.binary = {scratch.take<unsigned char>(sizes.operandBytes), scratch.take<int>(sizes.bases),
+                      scratch.take<float>(sizes.rowScales)};
   }
   buffers.published = scratch.take<Key>(rows * main.blocks);
   buffers.poolKeys = scratch.take<Key>(rows * main.scan.pool.capacity);
@@ -217,42 +215,12 @@ cudaError_t launchHalf(const Plan& plan, const Plan& plainPlan, bool hopper, con
   return launchPlain<LoadHalf<Half>>(plainPlan, {buffers.splitRows}, buffers, stream);
 }
 
-// --- binary ---
-
-ScorerShape binaryShape(const LmHeadTopKArgs& args, const Device& device) {
-  using OneRow = BinaryScorer<1>;
-  const auto bytes = [&](int rows) { return rows * OneRow::sharedBytes(args.hiddenSize, args.groupSize); };
-  const int rows = chooseRows(args.rows, 1, 8, scorerBudget(device, OneRow::kWorkers), bytes);
-  return {rows, OneRow::kTileVocab, OneRow::kWorkers, bytes(rows)};
-}
-
-cudaError_t launchQuantize(const Plan& plan, const Buffers& buffers, cudaStream_t stream) {
-  const LmHeadTopKArgs& args = plan.scan.args;
-  quantizeHiddenKernel<<<static_cast<unsigned>(args.rows), 256, 0, stream>>>(
-      args.hidden, args.hiddenSize, args.groupSize, buffers.planes, buffers.groupSums, buffers.rowScales,
-      plan.scan.pool);
-  return cudaGetLastError();
-}
-
-cudaError_t launchBinary(const Plan& plan, const Buffers& buffers, cudaStream_t stream) {
-  const BinaryScorerParams params{buffers.planes, buffers.groupSums, buffers.rowScales};
-  switch (plan.scorer.rowsPerBlock) {
-    case 1:
-      return launchScan<BinaryScorer<1>>(plan, params, buffers.lists, buffers.againLists, stream);
-    case 2:
-      return launchScan<BinaryScorer<2>>(plan, params, buffers.lists, buffers.againLists, stream);
-    case 4:
-      return launchScan<BinaryScorer<4>>(plan, params, buffers.lists, buffers.againLists, stream);
-    default:
-      return launchScan<BinaryScorer<8>>(plan, params, buffers.lists, buffers.againLists, stream);
-  }
-}
-
 // --- all formats ---
 
 struct Plans {
   bool hopper;
   bool split;  // hidden is cut into parts
+  bool bulk;   // binary: with bulk copies
   Plan main;
   Plan plain;  // where hidden is split: the rows that need plain arithmetic
 
@@ -260,14 +228,15 @@ struct Plans {
       : hopper(path == Path::kBest && device.computeCapability == 90 &&
                (isHalf(args.format) || (args.format == HeadFormat::kFloat32 && isAligned(args)))),
         split(hopper || isHalf(args.format)),
-        main(args, shape(args, hopper, device), device),
+        bulk(path == Path::kBest && device.computeCapability >= 90),
+        main(args, shape(args, hopper, bulk, device), device),
         plain(main, plainShape(args, 4, device), device) {}
 
  private:
-  static ScorerShape shape(const LmHeadTopKArgs& args, bool hopper, const Device& device) {
+  static ScorerShape shape(const LmHeadTopKArgs& args, bool hopper, bool bulk, const Device& device) {
     if (hopper) return isHalf(args.format) ? hopperShape(args) : hopperFloatShape(args);
     if (isHalf(args.format)) return portableShape(args, device);
-    return args.format == HeadFormat::kBinary ? binaryShape(args, device) : plainShape(args, 8, device);
+    return args.format == HeadFormat::kBinary ? binaryShape(args, bulk, device) : plainShape(args, 8, device);
   }
 };
 
@@ -281,7 +250,7 @@ cudaError_t launchPrepare(const Plan& plan, bool split, const Buffers& buffers, 
   const HeadFormat format = plan.scan.args.format;
   if (format == HeadFormat::kBfloat16) return launchSplit<__nv_bfloat16>(plan, buffers, stream);
   if (format == HeadFormat::kFloat16) return launchSplit<__half>(plan, buffers, stream);
-  if (format == HeadFormat::kBinary) return launchQuantize(plan, buffers, stream);
+  if (format == HeadFormat::kBinary) return launchQuantize(plan, buffers.binary, stream);
   if (split) return launchSplit<float>(plan, buffers, stream);
   clearPoolKernel<<<static_cast<unsigned>(plan.scan.args.rows), 128, 0, stream>>>(plan.scan.pool);
   return cudaGetLastError();
@@ -320,7 +289,7 @@ cudaError_t launchRows(const LmHeadTopKArgs& args, Path path, const Device& devi
         RETURN_IF_ERROR(launchHalf<__half>(plans.main, plans.plain, plans.hopper, buffers, stream));
         break;
       case HeadFormat::kBinary:
-        RETURN_IF_ERROR(launchBinary(plans.main, buffers, stream));
+        RETURN_IF_ERROR(launchBinary(plans.main, plans.bulk, buffers.binary, buffers.lists, buffers.againLists, stream));
         break;
     }
     RETURN_IF_ERROR(launchMerge(plans.main, done, buffers.bounds, stream));

@@ -37,6 +37,7 @@ template <class Half, int kColumnTiles, int kStages>
 class HalfScorer {
  public:
   using Params = SplitParams;
+  static constexpr bool kStartsEarly = false;
   static constexpr int kThreads = 256, kWorkers = kThreads, kTileVocab = 128, kSmallTileVocab = 128;
   static constexpr int kRows = 4 * kColumnTiles;
   static constexpr int kSteps = kChunk / 32;

@@ -21,6 +21,7 @@ template <class Half, int kColumns, int kWarpgroups, int kStages>
 class HopperScorer {
  public:
   using Params = HopperScorerParams;
+  static constexpr bool kStartsEarly = false;
   // Where sums need more registers than an even share, a whole warpgroup of helpers gives up its own.
   static constexpr bool kMovesRegisters = kColumns == 128;
   static constexpr int kHelperRegisters = 24, kWorkerRegisters = 112;

@@ -14,6 +14,7 @@ template <int kColumns, int kStages>
 class HopperFloatScorer {
  public:
   using Params = HopperScorerParams;
+  static constexpr bool kStartsEarly = false;
   static constexpr int kWorkers = 256, kThreads = kWorkers + 32, kTileVocab = 128, kSmallTileVocab = 128;
   static constexpr int kRows = kColumns / 2;
   static constexpr int kChunk = 32;

@@ -49,6 +49,7 @@ template <class Load, int kRows>
 class PlainScorer {
  public:
   using Params = PlainScorerParams;
+  static constexpr bool kStartsEarly = false;
   static constexpr int kThreads = 512, kWorkers = kThreads, kTileVocab = 128, kSmallTileVocab = 128;
   static constexpr int kIds = 4;
   static constexpr int kLaneColumns = 128;

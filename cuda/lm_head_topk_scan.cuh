@@ -27,9 +27,13 @@ __device__ inline bool isLost(const ScanParams& params, int64_t row) {
   return params.pool.counts[row] > params.pool.capacity;
 }
 
+// The bias of an id, to be loaded early; where there is none, what changes no score when it is added.
+__device__ inline float biasOf(const float* bias, int64_t id) { return bias == nullptr ? -0.0f : bias[id]; }
+
 // The last step of every score.
+__device__ inline float finishScore(float score, float bias) { return __fadd_rn(score, bias); }
 __device__ inline float finishScore(float score, const float* bias, int64_t id) {
-  return bias == nullptr ? score : __fadd_rn(score, bias[id]);
+  return finishScore(score, biasOf(bias, id));
 }
 
 // Shared memory of a scan block behind its scorer's: lists of `sharedKeys`, thresholds, sums, select scratch, counts.
@@ -47,7 +51,7 @@ struct Tile {
 };
 
 // How the vocabulary is cut into tiles, which blocks take in turn: neighbouring ids, which often win together, so go to
-// many blocks. Where the last round would leave blocks idle its tiles are smaller.
+// many blocks. Behind the full rounds each block gets one smaller tile, a multiple of `granularity`.
 struct Tiling {
   int64_t vocabSize;
   int64_t fullTiles;
@@ -55,10 +59,13 @@ struct Tiling {
   int fullSize;
   int smallSize;
 
-  __host__ __device__ Tiling(int64_t vocabSize, int64_t blocks, int fullSize, int smallSize)
-      : vocabSize(vocabSize), fullSize(fullSize), smallSize(smallSize) {
+  __host__ __device__ Tiling(int64_t vocabSize, int64_t blocks, int fullSize, int granularity)
+      : vocabSize(vocabSize), fullSize(fullSize) {
     fullTiles = vocabSize / fullSize / blocks * blocks;
-    tiles = fullTiles + (vocabSize - fullTiles * fullSize + smallSize - 1) / smallSize;
+    const int64_t rest = vocabSize - fullTiles * fullSize, piece = blocks * granularity;
+    smallSize = static_cast<int>((rest + piece - 1) / piece) * granularity;
+    if (smallSize == 0) smallSize = granularity;
+    tiles = fullTiles + (rest + smallSize - 1) / smallSize;
   }
 
   __device__ Tile at(int64_t index) const {
@@ -74,7 +81,8 @@ __device__ inline void syncWorkers() {
 }
 
 // A Scorer has: `Params`; kThreads, of which the first kWorkers score; kTileVocab and kSmallTileVocab; `sharedBytes()`,
-// a multiple of 16; a constructor that all threads run, with the shared memory and the block's rows; `bool hasWork()`,
+// a multiple of 16; a constructor that all threads run, with the shared memory and the block's rows; kStartsEarly:
+// whether it runs before the kernel in front has ended, so that only `prepare()` may read what that has written; `bool hasWork()`,
 // the same in all threads; `assist()`, all that the threads behind the workers do; `startWork()`, what workers do
 // first; and `scoreTile(tile, lists, logSums)`, which all workers call and which offers the scores of the ids of `tile`
 // for each row that it `serves`.
@@ -84,7 +92,7 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
                const __grid_constant__ typename Scorer::Params scorerParams) {
   extern __shared__ __align__(1024) unsigned char shared[];
   allowNextKernel();
-  waitForPreviousKernel();
+  if (!Scorer::kStartsEarly || params.again) waitForPreviousKernel();
   constexpr int kWorkers = Scorer::kWorkers, kTileVocab = Scorer::kTileVocab;
   const int64_t rowBegin = static_cast<int64_t>(blockIdx.y) * params.rowsPerBlock;
   const int rows = static_cast<int>(min(static_cast<int64_t>(params.rowsPerBlock), params.args.rows - rowBegin));
@@ -96,6 +104,10 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
     if (!lost) return;
   }
   Scorer scorer(params, scorerParams, shared, rowBegin, rows);
+  if constexpr (Scorer::kStartsEarly) {
+    waitForPreviousKernel();
+    scorer.prepare();
+  }
   if (!scorer.hasWork()) return;
   // Read from one lane, so that the compiler knows that whole warps take a branch: warpgroup products need that.
   if (__shfl_sync(0xffffffffu, threadIdx.x / 32, 0) >= kWorkers / 32) {

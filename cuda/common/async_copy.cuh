@@ -13,6 +13,12 @@ __device__ inline void copyAsync16(void* shared, const void* global, bool valid)
                : "memory");
 }
 
+// Copies 16 bytes past the L1 cache.
+__device__ inline void copyAsync16(void* shared, const void* global) {
+  const auto destination = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(destination), "l"(global) : "memory");
+}
+
 __device__ inline void commitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
 // Waits until at most `kPending` of the committed groups are still on their way.

@@ -1,45 +1,14 @@
-// Instructions that only compute capability 9.0 has: bulk tensor copies, the barriers they complete on, and matrix
-// products of a warpgroup (128 threads) on operands in shared memory.
+// Instructions that only compute capability 9.0 has: bulk tensor copies, and matrix products of a warpgroup (128 threads)
+// on operands in shared memory.
 #pragma once
 
 #include <cuda.h>
 
 #include <cstdint>
 
+#include "bulk_copy.cuh"
+
 namespace lm_head {
-
-__device__ inline uint32_t sharedAddress(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-__device__ inline void initBarrier(uint64_t* barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(sharedAddress(barrier)), "r"(arrivals) : "memory");
-}
-
-// Makes initialized barriers visible to the copy engine.
-__device__ inline void fenceBarrierInit() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-
-__device__ inline void arrive(uint64_t* barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(sharedAddress(barrier)) : "memory");
-}
-
-__device__ inline void arriveExpecting(uint64_t* barrier, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(sharedAddress(barrier)), "r"(bytes)
-               : "memory");
-}
-
-// Waits until the phase of this parity has ended.
-__device__ inline void waitBarrier(uint64_t* barrier, uint32_t parity) {
-  asm volatile(
-      "{\n"
-      ".reg .pred done;\n"
-      "again:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra again;\n"
-      "}\n" ::"r"(sharedAddress(barrier)),
-      "r"(parity)
-      : "memory");
-}
 
 // Cache policies of bulk copies, as the hardware encodes them: read once, or read again soon.
 constexpr uint64_t kEvictFirst = 0x12f0000000000000ull;

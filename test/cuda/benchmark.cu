@@ -28,6 +28,13 @@ __global__ void fillRandom(uint32_t* data, int64_t count, uint32_t andMask, uint
   }
 }
 
+// Scales of 2^-7 to 1 in place of the random words behind the bits of each tile.
+__global__ void fillScales(uint32_t* data, lm_head::BinaryLayout layout) {
+  uint32_t* tile = data + blockIdx.x * layout.tileWords();
+  for (int64_t i = layout.bitWords() + threadIdx.x; i < layout.tileWords(); i += blockDim.x)
+    tile[i] = (tile[i] & 0x0fff0fffu) | 0x20002000u;
+}
+
 // Keeps the GPU busy while the replay is enqueued, so that no launch latency is timed.
 __global__ void wait(int64_t cycles) {
   const int64_t begin = clock64();
@@ -75,20 +82,21 @@ float medianMicroseconds(Launch launch) {
 void benchFormat(HeadFormat format, int64_t vocab, int64_t hidden, bool json) {
   current = "benchmark, format " + std::to_string(static_cast<int>(format)) + " vocab " + std::to_string(vocab);
   const bool binary = format == HeadFormat::kBinary;
-  const int64_t bytes = vocab * hidden * (format == HeadFormat::kFloat32 ? 4 : 2) / (binary ? 16 : 1);
-  const int64_t scaleBytes = binary ? vocab * (hidden / 128) * 2 : 0;
-  DeviceArray<uint32_t> weight(bytes / 4), scales(scaleBytes / 4 + 4);
+  const lm_head::BinaryLayout layout{hidden, 128};
+  const int64_t tiles = lm_head::BinaryLayout::tiles(vocab);
+  const int64_t bytes = binary ? tiles * layout.tileWords() * 4 : vocab * hidden * (format == HeadFormat::kFloat32 ? 4 : 2);
+  DeviceArray<uint32_t> weight(bytes / 4);
   // Random bits, with exponents that keep the numbers in about 2^-7 .. 1.
   if (format == HeadFormat::kFloat32) fillRandom<<<1024, 256>>>(weight.data(), bytes / 4, 0xbdffffffu, 0x3c000000u);
   if (format == HeadFormat::kBfloat16) fillRandom<<<1024, 256>>>(weight.data(), bytes / 4, 0xbdffbdffu, 0x3c003c00u);
   if (format == HeadFormat::kFloat16) fillRandom<<<1024, 256>>>(weight.data(), bytes / 4, 0xafffafffu, 0x20002000u);
-  if (binary) fillRandom<<<1024, 256>>>(weight.data(), bytes / 4, 0xffffffffu, 0);
-  fillRandom<<<1024, 256>>>(scales.data(), scales.size(), 0x0fff0fffu, 0x20002000u);
+  if (binary) {
+    fillRandom<<<1024, 256>>>(weight.data(), bytes / 4, 0xffffffffu, 0);
+    fillScales<<<static_cast<unsigned>(tiles), 256>>>(weight.data(), layout);
+  }
   DeviceArray<uint32_t> sink(1);
   const float floor = medianMicroseconds([&](cudaStream_t stream) {
     readAll<<<132 * 8, 512, 0, stream>>>(reinterpret_cast<uint4*>(weight.data()), bytes / 16, sink.data());
-    if (binary)
-      readAll<<<132 * 8, 512, 0, stream>>>(reinterpret_cast<uint4*>(scales.data()), scaleBytes / 16, sink.data());
   });
   Random random(1);
   std::vector<float> values(64 * hidden);
@@ -108,10 +116,8 @@ void benchFormat(HeadFormat format, int64_t vocab, int64_t hidden, bool json) {
     args.k = k;
     args.hidden = hiddenArray.data();
     args.weight = weight.data();
-    args.weightRowStride = binary ? hidden / 32 : hidden;
+    args.weightRowStride = hidden;
     args.weightColumnStride = 1;
-    args.scales = reinterpret_cast<uint16_t*>(scales.data());
-    args.scaleRowStride = hidden / 128;
     args.groupSize = 128;
     args.bias = withBias ? bias.data() : nullptr;
     args.values = outValues.data();

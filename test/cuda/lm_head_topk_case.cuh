@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "../../cuda/common/binary_layout.h"
 #include "../../cuda/lm_head_topk.h"
 #include "harness.cuh"
 
@@ -91,7 +92,7 @@ class LmHeadCase {
     deviceHidden_ = std::make_unique<DeviceArray<float>>(hidden);
     if (!bias.empty()) deviceBias_ = std::make_unique<DeviceArray<float>>(bias);
     if (!weight.empty()) deviceWeight_ = std::make_unique<DeviceArray<float>>(weight);
-    if (!words.empty()) deviceWords_ = std::make_unique<DeviceArray<uint32_t>>(words);
+    if (!words.empty()) deviceWords_ = std::make_unique<DeviceArray<uint32_t>>(packed());
     if (!halves.empty()) deviceHalves_ = std::make_unique<DeviceArray<uint16_t>>(halves);
     deviceValues_ = std::make_unique<DeviceArray<float>>(shape.rows * shape.k);
     deviceIndices_ = std::make_unique<DeviceArray<int32_t>>(shape.rows * shape.k);
@@ -110,6 +111,11 @@ class LmHeadCase {
     deviceHidden_->set(values);
   }
 
+  // Hidden holds whole numbers from now on.
+  void setHiddenScale(const std::vector<float>& scales) {
+    deviceHiddenScale_ = std::make_unique<DeviceArray<float>>(scales);
+  }
+
   LmHeadTopKArgs args() const {
     LmHeadTopKArgs args{};
     args.format = shape.format;
@@ -118,6 +124,7 @@ class LmHeadCase {
     args.vocabSize = shape.vocab;
     args.k = shape.k;
     args.hidden = deviceHidden_->data();
+    args.hiddenScale = deviceHiddenScale_ ? deviceHiddenScale_->data() : nullptr;
     args.bias = deviceBias_ ? deviceBias_->data() : nullptr;
     args.weightColumnStride = 1;
     if (shape.format == HeadFormat::kFloat32) {
@@ -126,9 +133,6 @@ class LmHeadCase {
       args.weightColumnStride = shape.transposed ? shape.vocab : 1;
     } else if (shape.format == HeadFormat::kBinary) {
       args.weight = deviceWords_->data();
-      args.weightRowStride = shape.hidden / 32;
-      args.scales = deviceHalves_->data();
-      args.scaleRowStride = scaleStride();
       args.groupSize = shape.groupSize;
     } else {
       args.weight = deviceHalves_->data();
@@ -160,13 +164,28 @@ class LmHeadCase {
 
   Shape shape;
   std::vector<float> hidden, bias, weight;
-  std::vector<uint32_t> words;
-  std::vector<uint16_t> halves;  // 16-bit weights, or scales
+  std::vector<uint32_t> words;   // bits, row by row
+  std::vector<uint16_t> halves;  // 16-bit weights, or scales, row by row
   std::vector<float> values;
   std::vector<int32_t> indices;
   std::vector<float> logSumExp;
 
  private:
+  // Bits and scales as the kernel reads them.
+  std::vector<uint32_t> packed() const {
+    const lm_head::BinaryLayout layout{shape.hidden, shape.groupSize};
+    std::vector<uint32_t> all(lm_head::BinaryLayout::tiles(shape.vocab) * layout.tileWords());
+    for (int64_t id = 0; id < shape.vocab; ++id) {
+      const int inTile = static_cast<int>(id % lm_head::BinaryLayout::kTileIds);
+      uint32_t* tile = all.data() + id / lm_head::BinaryLayout::kTileIds * layout.tileWords();
+      for (int64_t word = 0; word < layout.words(); ++word)
+        tile[layout.wordOffset(inTile, word)] = words[id * layout.words() + word];
+      for (int64_t group = 0; group < layout.groups(); ++group)
+        reinterpret_cast<uint16_t*>(tile)[layout.scaleOffset(inTile, group)] = halves[id * scaleStride() + group];
+    }
+    return all;
+  }
+
   float number() { return shape.integers ? static_cast<float>(random_.below(5) - 2) : random_.uniform(); }
   std::vector<float> floats(int64_t count) {
     std::vector<float> values(count);
@@ -175,7 +194,7 @@ class LmHeadCase {
   }
 
   Random random_;
-  std::unique_ptr<DeviceArray<float>> deviceHidden_, deviceBias_, deviceWeight_, deviceValues_, deviceLogSumExp_;
+  std::unique_ptr<DeviceArray<float>> deviceHidden_, deviceHiddenScale_, deviceBias_, deviceWeight_, deviceValues_, deviceLogSumExp_;
   std::unique_ptr<DeviceArray<uint32_t>> deviceWords_;
   std::unique_ptr<DeviceArray<uint16_t>> deviceHalves_;
   std::unique_ptr<DeviceArray<int32_t>> deviceIndices_;

@@ -298,6 +298,29 @@ void graphReplay(HeadFormat format) {
   must(cudaStreamDestroy(stream), "destroy");
 }
 
+// Activations that somebody else has quantized.
+void givenScales() {
+  for (const int64_t rows : {1, 9}) {
+    const Shape shape{HeadFormat::kBinary, rows, 700, 256, 12};
+    current = "given scales, " + shape.name();
+    LmHeadCase own(shape), given(shape);
+    std::vector<float> scales(rows);
+    for (int64_t row = 0; row < rows; ++row) {
+      float* h = given.hidden.data() + row * shape.hidden;
+      float largest = 0.0f;
+      for (int64_t i = 0; i < shape.hidden; ++i) largest = std::max(largest, std::fabs(h[i]));
+      scales[row] = largest / 127.0f;
+      for (int64_t i = 0; i < shape.hidden; ++i) h[i] = std::nearbyint(h[i] / scales[row]);
+    }
+    own.upload();
+    own.run();
+    given.upload();
+    given.setHiddenScale(scales);
+    given.run();
+    expect(own.values == given.values && own.indices == given.indices, "other results than for hidden itself");
+  }
+}
+
 void formatSuite(HeadFormat format, bool quick) {
   const bool binary = format == HeadFormat::kBinary;
   const bool single = format == HeadFormat::kFloat32;
@@ -317,9 +340,12 @@ void formatSuite(HeadFormat format, bool quick) {
         for (const int64_t hidden : {1, 7, 65, 1000}) runCase({format, 3, 601, hidden, 10, false, true, 0, integers});
       }
     } else {
-      for (const int64_t group : {32, 64, 96, 128, 192, 384, 768})
-        runCase({format, 9, 500, 768, 20, true, false, group, integers});
-      runCase({format, 2, 300, 160, 20, true, false, 160, integers});
+      for (const int64_t rows : {1, 2, 8, 16, 33}) {
+        for (const int64_t group : {32, 64, 96, 128, 192, 256, 384, 768})
+          runCase({format, rows, 500, 768, 20, true, false, group, integers}, 8);
+        for (const int64_t group : {32, 96, 160, 480}) runCase({format, rows, 300, 480, 20, true, false, group, integers});
+        runCase({format, rows, 300, 128 * 37, 20, true, false, 128, integers});
+      }
     }
   }
   unusualRows(format);
@@ -331,7 +357,8 @@ void formatSuite(HeadFormat format, bool quick) {
   runCase({format, 2, 32001, 2048, 50, true}, 2);
   runCase({format, 64, 32001, 1024, 2048, false}, 2);
   runCase({format, 1, 128256, 1024, 50, false}, 1);
-  runCase({format, 2, 6000, 16384, 5, false}, 1);
+  for (const int64_t rows : {1, 2, 5, 16, 64}) runCase({format, rows, 6000, 16384, 5, false}, 2);
+  if (binary) runCase({format, 1, 3000, 16384, 5, false, false, 16384}, 1);
 }
 
 }  // namespace
@@ -341,10 +368,13 @@ void lmHeadTopK(bool quick) {
        {HeadFormat::kFloat32, HeadFormat::kBfloat16, HeadFormat::kFloat16, HeadFormat::kBinary}) {
     formatSuite(format, quick);
   }
+  givenScales();
   // What other GPUs would run, on this one.
   path = lm_head::Path::kPortable;
-  for (const HeadFormat format : {HeadFormat::kFloat32, HeadFormat::kBfloat16, HeadFormat::kFloat16})
+  for (const HeadFormat format :
+       {HeadFormat::kFloat32, HeadFormat::kBfloat16, HeadFormat::kFloat16, HeadFormat::kBinary}) {
     formatSuite(format, quick);
+  }
   path = lm_head::Path::kBest;
 }
 

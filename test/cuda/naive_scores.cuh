@@ -36,15 +36,18 @@ __global__ void naiveDenseScores(LmHeadTopKArgs args, int64_t row, double* score
 __global__ void naiveBinaryScores(LmHeadTopKArgs args, int64_t row, float rowScale, double* scores, double* bounds) {
   const int64_t id = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (id >= args.vocabSize) return;
-  const uint32_t* words = static_cast<const uint32_t*>(args.weight) + id * args.weightRowStride;
+  const lm_head::BinaryLayout layout{args.hiddenSize, args.groupSize};
+  const int inTile = static_cast<int>(id % lm_head::BinaryLayout::kTileIds);
+  const uint32_t* tile =
+      static_cast<const uint32_t*>(args.weight) + id / lm_head::BinaryLayout::kTileIds * layout.tileWords();
   float sums[4] = {};
   for (int64_t group = 0; group < args.hiddenSize / args.groupSize; ++group) {
     int dot = 0;
     for (int64_t i = group * args.groupSize; i < (group + 1) * args.groupSize; ++i) {
       const int q = static_cast<int>(rintf(__fdiv_rn(args.hidden[row * args.hiddenSize + i], rowScale)));
-      dot += words[i / 32] >> (i % 32) & 1 ? q : -q;
+      dot += tile[layout.wordOffset(inTile, i / 32)] >> (i % 32) & 1 ? q : -q;
     }
-    const float scale = __half2float(__ushort_as_half(args.scales[id * args.scaleRowStride + group]));
+    const float scale = __half2float(reinterpret_cast<const __half*>(tile)[layout.scaleOffset(inTile, group)]);
     sums[group % 4] = __fadd_rn(sums[group % 4], __fmul_rn(static_cast<float>(dot), scale));
   }
   scores[id] = __fmul_rn(__fadd_rn(__fadd_rn(sums[0], sums[1]), __fadd_rn(sums[2], sums[3])), rowScale);

@@ -1,0 +1,100 @@
+#include "lm_head_topk_binary.h"
+
+#include "lm_head_topk_binary_few.cuh"
+#include "lm_head_topk_binary_many.cuh"
+
+namespace lm_head {
+namespace {
+
+BinaryLayout layoutOf(const LmHeadTopKArgs& args) { return {args.hiddenSize, args.groupSize}; }
+
+template <bool kGroup128, bool kBulk>
+struct Scorers {
+  using One = BinaryFewScorer<1, kGroup128, kBulk>;
+  using Two = BinaryFewScorer<2, kGroup128, kBulk>;
+  using Eight = BinaryManyScorer<1, 1, 16, kGroup128, 4, kBulk>;
+  using Sixteen = BinaryManyScorer<2, 1, 16, kGroup128, 4, kBulk>;
+  // One more warp would leave too few registers for each.
+  using ThirtyTwo = BinaryManyScorer<4, 2, 8, kGroup128, 2, false>;
+
+  // visit(scorer type) for the scorer of this many rows.
+  template <class Visit>
+  static auto visit(int rowsPerBlock, Visit visit) {
+    switch (rowsPerBlock) {
+      case 1:
+        return visit(static_cast<One*>(nullptr));
+      case 2:
+        return visit(static_cast<Two*>(nullptr));
+      case 8:
+        return visit(static_cast<Eight*>(nullptr));
+      case 16:
+        return visit(static_cast<Sixteen*>(nullptr));
+      default:
+        return visit(static_cast<ThirtyTwo*>(nullptr));
+    }
+  }
+};
+
+template <class Visit>
+auto visitScorer(const LmHeadTopKArgs& args, int rowsPerBlock, bool bulk, Visit visit) {
+  if (args.groupSize == 128)
+    return bulk ? Scorers<true, true>::visit(rowsPerBlock, visit) : Scorers<true, false>::visit(rowsPerBlock, visit);
+  return bulk ? Scorers<false, true>::visit(rowsPerBlock, visit) : Scorers<false, false>::visit(rowsPerBlock, visit);
+}
+
+// Whether the scorer of this many rows leaves room for what lists need at the least.
+template <class Scorer>
+bool fits(const LmHeadTopKArgs& args, int rowsPerBlock, const Device& device) {
+  ScanParams scan{};
+  scan.args = args;
+  scan.rowsPerBlock = rowsPerBlock;
+  return Scorer::sharedBytes(layoutOf(args)) + listBytes(scan, Scorer::kWarps, 0) <= device.sharedBytes;
+}
+
+}  // namespace
+
+ScorerShape binaryShape(const LmHeadTopKArgs& args, bool bulk, const Device& device) {
+  ScorerShape shape{};
+  for (const int rows : {32, 16, 8, 2, 1}) {
+    const int fewer = rows == 32 ? 16 : rows == 16 ? 8 : rows == 8 ? 2 : rows == 2 ? 1 : 0;
+    if (args.rows <= fewer) continue;
+    const bool found = visitScorer(args, rows, bulk, [&](auto* type) {
+      using Scorer = std::remove_pointer_t<decltype(type)>;
+      shape = {rows, Scorer::kTileVocab, Scorer::kWorkers, Scorer::sharedBytes(layoutOf(args))};
+      return fits<Scorer>(args, rows, device);
+    });
+    if (found) break;
+  }
+  return shape;
+}
+
+BinaryHiddenSizes binaryHiddenSizes(const Plan& plan) {
+  const LmHeadTopKArgs& args = plan.scan.args;
+  const size_t rows = static_cast<size_t>(plan.rowGroups) * plan.scorer.rowsPerBlock;
+  const BinaryLayout layout = layoutOf(args);
+  return {rows * layout.blocks() * 128, rows * layout.quads() * BinaryLayout::kQuadGroups,
+          static_cast<size_t>(args.rows)};
+}
+
+cudaError_t launchQuantize(const Plan& plan, const BinaryHidden& hidden, cudaStream_t stream) {
+  const LmHeadTopKArgs& args = plan.scan.args;
+  const int rowsPerBlock = plan.scorer.rowsPerBlock;
+  const QuantizeParams params{args,         rowsPerBlock,     rowsPerBlock <= 2, static_cast<uint32_t*>(hidden.operand),
+                              hidden.bases, hidden.rowScales, plan.scan.pool};
+  const unsigned rows = static_cast<unsigned>(plan.rowGroups) * rowsPerBlock;
+  const size_t sums = layoutOf(args).quads() * BinaryLayout::kQuadGroups * sizeof(int);
+  quantizeHiddenKernel<<<rows, 1024, sums, stream>>>(params);
+  return cudaGetLastError();
+}
+
+cudaError_t launchBinary(const Plan& plan, bool bulk, const BinaryHidden& hidden, Key* lists, Key* againLists,
+                         cudaStream_t stream) {
+  const LmHeadTopKArgs& args = plan.scan.args;
+  return visitScorer(args, plan.scorer.rowsPerBlock, bulk, [&](auto* type) {
+    using Scorer = std::remove_pointer_t<decltype(type)>;
+    const BinaryScorerParams params{hidden.operand, hidden.bases, hidden.rowScales};
+    return launchScan<Scorer>(plan, params, lists, againLists, stream);
+  });
+}
+
+}  // namespace lm_head

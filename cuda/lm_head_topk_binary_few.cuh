@@ -1,0 +1,245 @@
+// Binary heads against one or two rows, on 1-bit tensor cores, with no weight ever expanded: and + popcount of a weight
+// row with a bit plane of hidden, weighted by the plane's power of two, is the sum of q where the weight is +1. The
+// arithmetic is that of the plain reference, step for step: exact integer group sums, then single fp32 roundings.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include "lm_head_topk_binary_quantize.cuh"
+#include "lm_head_topk_binary_stream.cuh"
+
+namespace lm_head {
+
+struct BinaryScorerParams {
+  const void* operand;
+  const int* bases;
+  const float* rowScales;
+};
+
+// counts += popcount(a & b): a is 16 weight rows x 128 bits, b is 128 bits x 8 planes.
+__device__ inline void countAnd(int (&counts)[4], uint32_t a0, uint32_t a1, uint32_t b) {
+  asm volatile("mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.and.popc {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+               : "+r"(counts[0]), "+r"(counts[1]), "+r"(counts[2]), "+r"(counts[3])
+               : "r"(a0), "r"(a1), "r"(b));
+}
+
+// 16 warps, each 16 ids of the tile. Lane (g, t) holds words of ids g and g+8, counts for planes 2t and 2t+1, and, once a
+// quad has exchanged its counts, the groups whose index is t mod 4: the four running sums of the definition are the
+// quad's lanes.
+template <int kRows, bool kGroup128, bool kBulk>
+class BinaryFewScorer {
+ public:
+  using Params = BinaryScorerParams;
+  static constexpr bool kStartsEarly = true;
+  static constexpr int kWarps = 24, kWorkers = 32 * kWarps, kThreads = kWorkers + (kBulk ? 32 : 0);
+  using Stream = BinaryStream<kWarps, 1, kGroup128, 5, kBulk>;
+  static constexpr int kTileVocab = Stream::kTileVocab, kSmallTileVocab = Stream::kWarpIds;
+
+  static __host__ __device__ size_t sharedBytes(const BinaryLayout& layout) {
+    return operandBytes(layout) + Stream::sharedBytes(layout);
+  }
+  __device__ size_t sharedBytes() const { return sharedBytes(layout_); }
+
+  __device__ BinaryFewScorer(const ScanParams& scan, const Params& params, unsigned char* shared, int64_t rowBegin,
+                             int rows)
+      : args_(scan.args),
+        params_(params),
+        layout_{scan.args.hiddenSize, scan.args.groupSize},
+        stream_(scan.args, shared + operandBytes(layout_)),
+        rowBegin_(rowBegin),
+        rows_(rows) {
+    stream_.start();
+    planeWords_ = static_cast<int>(layout_.blocks()) * 32;
+    quads_ = static_cast<int>(layout_.quads());
+    planes_ = reinterpret_cast<uint32_t*>(shared);
+    bases_ = reinterpret_cast<int*>(planes_ + kRows * planeWords_);
+    rowScales_ = reinterpret_cast<float*>(bases_ + kRows * quads_ * 4);
+    const int t = threadIdx.x % 4, even = 1 << (2 * t), odd = t == 3 ? -2 * even : 2 * even;
+    planeWeights_[0] = even, planeWeights_[1] = odd, planeWeights_[2] = even << 16, planeWeights_[3] = odd << 16;
+    // Opaque, so that no product of counts and weights becomes a shift and more.
+    for (int& weight : planeWeights_) asm("" : "+r"(weight));
+  }
+
+  __device__ void prepare() {
+    const auto* planes = static_cast<const uint32_t*>(params_.operand) + rowBegin_ * planeWords_;
+    for (int i = threadIdx.x; i < kRows * planeWords_; i += kThreads) planes_[i] = planes[i];
+    const int* bases = params_.bases + rowBegin_ * quads_ * 4;
+    for (int i = threadIdx.x; i < kRows * quads_ * 4; i += kThreads) bases_[i] = bases[i];
+    if (threadIdx.x < rows_) rowScales_[threadIdx.x] = params_.rowScales[rowBegin_ + threadIdx.x];
+    __syncthreads();
+  }
+
+  __device__ bool hasWork() const { return true; }
+  __device__ void assist(const Tiling&) {
+    if constexpr (kBulk) stream_.copyAll();
+  }
+  __device__ void startWork() {}
+  __device__ bool serves(int) const { return true; }
+
+  __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
+    if (!stream_.serves(tile)) return stream_.skipTile();
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int64_t id = tile.firstId + threadIdx.x / 32 * Stream::kWarpIds + g;
+    float bias[2];
+    for (int half = 0; half < 2; ++half) bias[half] = biasOf(args_.bias, min(id + 8 * half, args_.vocabSize - 1));
+    float sums[kRows][2] = {};  // of ids g and g+8: this lane's one of the four running sums
+    if constexpr (kGroup128) {
+      sumGroupsOf128(sums);
+    } else {
+      sumGroupsOfAnySize(sums);
+    }
+#pragma unroll
+    for (int row = 0; row < kRows; ++row) {
+      float scores[2] = {-INFINITY, -INFINITY};
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float sum = sums[row][half];
+        sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
+        sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
+        if (row != t || row >= rows_ || id + 8 * half >= args_.vocabSize) continue;
+        scores[half] = finishScore(__fmul_rn(sum, rowScales_[row]), bias[half]);
+        lists.offer(row, scores[half], static_cast<uint32_t>(id + 8 * half));
+      }
+      if (!logSums.wanted()) continue;
+      const LogSum logSum = sumOfEightLanes(scores[0], scores[1]);
+      if (lane == row && row < rows_) logSums.add(row, logSum);
+    }
+  }
+
+ private:
+  // Planes, bases and scales of the rows.
+  static __host__ __device__ size_t operandBytes(const BinaryLayout& layout) {
+    return kRows * (layout.blocks() * 128 + layout.quads() * 16 + 16);
+  }
+
+  // A chunk is four groups, a block each.
+  __device__ void sumGroupsOf128(float (&sums)[kRows][2]) {
+    const int chunks = stream_.chunks();
+    for (int chunk = 0; chunk < chunks - 1; ++chunk) addChunk<true>(chunk, 4, sums);
+    if (stream_.blocks(chunks - 1) == 4) {
+      addChunk<true>(chunks - 1, 4, sums);
+    } else {
+      addChunk<false>(chunks - 1, stream_.blocks(chunks - 1), sums);
+    }
+  }
+
+  template <bool kFull>
+  __device__ void addChunk(int chunk, int blocks, float (&sums)[kRows][2]) {
+    const unsigned char* slot = stream_.next();
+    uint32_t lower[4], upper[4];
+    Stream::template loadWords<kFull>(slot, 0, 0, blocks, lower);
+    Stream::template loadWords<kFull>(slot, 0, 1, blocks, upper);
+#pragma unroll
+    for (int row = 0; row < kRows; ++row) {
+      uint32_t planes[4];
+      Stream::template loadInterleaved<kFull>(planes_ + row * planeWords_ + chunk * 128, threadIdx.x % 32, blocks, planes);
+      // The sums of q for ids g and g+8 lie within 16 bits: both go into one word, and four lanes' 0x2000 keep the lower
+      // one above 0, so that nothing is borrowed from the upper one.
+      int packed[4];
+#pragma unroll
+      for (int b = 0; b < 4; ++b) {
+        int counts[4] = {};
+        countAnd(counts, lower[b], upper[b], planes[b]);
+        packed[b] = 0x2000;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) packed[b] += counts[i] * planeWeights_[i];
+      }
+      const int both = scatterSum(packed);
+      addGroup(Stream::scales(slot, 0, 0), row, chunk, 2 * (both & 0xffff) - 0x10000, 2 * (both >> 16), sums[row]);
+    }
+  }
+
+  // Blocks are cut where groups end; a lane whose word belongs to another piece takes part with zeros.
+  __device__ void sumGroupsOfAnySize(float (&sums)[kRows][2]) {
+    const int lane = threadIdx.x % 32, t = lane % 4;
+    const int words = static_cast<int>(layout_.words()), groupWords = static_cast<int>(args_.groupSize / 32);
+    int counts[kRows][4] = {};
+    int weighted[kRows][2][4] = {};
+    int group = 0, groupEnd = groupWords;
+    for (int chunk = 0; chunk < stream_.chunks(); ++chunk) {
+      const unsigned char* slot = stream_.next();
+      const int blocks = stream_.blocks(chunk), firstQuad = stream_.firstQuad(chunk);
+      uint32_t lower[4], upper[4];
+      Stream::template loadWords<false>(slot, 0, 0, blocks, lower);
+      Stream::template loadWords<false>(slot, 0, 1, blocks, upper);
+#pragma unroll
+      for (int b = 0; b < 4; ++b) {
+        if (b >= blocks) break;
+        const int blockBegin = (chunk * 4 + b) * 4, blockEnd = min(blockBegin + 4, words);
+        for (int begin = blockBegin; begin < blockEnd;) {
+          const int end = min(groupEnd, blockEnd);
+          const bool mine = blockBegin + t >= begin && blockBegin + t < end;
+#pragma unroll
+          for (int row = 0; row < kRows; ++row) {
+            const uint32_t plane = planes_[row * planeWords_ + chunk * 128 + lane * blocks + b];
+            countAnd(counts[row], mine ? lower[b] : 0, mine ? upper[b] : 0, plane);
+          }
+          if (end == groupEnd) {
+            const bool last = end == words;
+#pragma unroll
+            for (int row = 0; row < kRows; ++row) {
+              int halves[2];
+              weigh(counts[row], halves[0], halves[1]);
+#pragma unroll
+              for (int i = 0; i < 4; ++i) {
+                counts[row][i] = 0;
+                if (i == group % 4) weighted[row][0][i] = halves[0], weighted[row][1][i] = halves[1];
+              }
+              if (group % 4 != 3 && !last) continue;
+              addGroup(Stream::scales(slot, 0, group / 4 - firstQuad), row, group / 4,
+                       scatterSum(weighted[row][0]), scatterSum(weighted[row][1]), sums[row]);
+#pragma unroll
+              for (int i = 0; i < 4; ++i) weighted[row][0][i] = weighted[row][1][i] = 0;
+            }
+            ++group;
+            groupEnd += groupWords;
+          }
+          begin = end;
+        }
+      }
+    }
+  }
+
+  // Twice the sum of q that this lane's planes 2t and 2t+1 make, for ids g and g+8. The last plane of two's complement
+  // counts negative.
+  static __device__ void weigh(const int (&counts)[4], int& lower, int& upper) {
+    const int t = threadIdx.x % 4;
+    const int even = 2 << (2 * t), odd = t == 3 ? -(2 * even) : 2 * even;
+    lower = counts[0] * even + counts[1] * odd;
+    upper = counts[2] * even + counts[3] * odd;
+  }
+
+  // Lane t adds group 4 * quad + t, given twice the sums of q for ids g and g+8. Groups that do not exist have scale 0.
+  __device__ void addGroup(const unsigned char* scales, int row, int quad, int lower, int upper, float (&sums)[2]) {
+    const int lane = threadIdx.x % 32, t = lane % 4;
+    const int base = bases_[(row * quads_ + quad) * 4 + t];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float scale = __half2float(reinterpret_cast<const __half*>(scales)[half * 32 + lane]);
+      sums[half] =
+          __fadd_rn(sums[half], scaledDot(base + (half ? upper : lower), scale, -kFloatValue * scale));
+    }
+  }
+
+  // Lane t of each quad gets the quad's sum of values[t].
+  static __device__ int scatterSum(const int (&values)[4]) {
+    const int t = threadIdx.x % 4;
+    const bool high = t & 2, odd = t & 1;
+    const int first = (high ? values[2] : values[0]) + __shfl_xor_sync(0xffffffffu, high ? values[0] : values[2], 2);
+    const int second = (high ? values[3] : values[1]) + __shfl_xor_sync(0xffffffffu, high ? values[1] : values[3], 2);
+    return (odd ? second : first) + __shfl_xor_sync(0xffffffffu, odd ? first : second, 1);
+  }
+
+  const LmHeadTopKArgs& args_;
+  const Params& params_;
+  const BinaryLayout layout_;
+  Stream stream_;
+  int64_t rowBegin_;
+  int rows_, planeWords_, quads_;
+  uint32_t* planes_;
+  int* bases_;
+  float* rowScales_;
+  int planeWeights_[4];
+};
+
+}  // namespace lm_head

@@ -1,0 +1,309 @@
+// Binary heads against many rows, on 8-bit tensor cores: bits become bytes once for all rows, and twice the sum of q where
+// the weight is +1, minus the sum of q, is the group's dot product. The same integers as the 1-bit way, and the same steps
+// after them, so the same bits.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include "lm_head_topk_binary_few.cuh"
+
+namespace lm_head {
+
+// sums = a * b + start: a is 16 weight rows x 32 columns, b is 32 columns x 8 rows of hidden.
+__device__ inline void multiplyBytes(int (&sums)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
+                                     const int (&start)[4]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+      : "=r"(sums[0]), "=r"(sums[1]), "=r"(sums[2]), "=r"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(start[0]), "r"(start[1]), "r"(start[2]),
+        "r"(start[3]));
+}
+
+// Bits s, s+8, s+16, s+24 of a word as bytes of 0 or 2, or, by shifts to the left, which compilers can leave to the
+// multiplier, of 0 or 128.
+template <int s, bool kLarge>
+__device__ inline uint32_t bytesOfBits(uint32_t word) {
+  if constexpr (kLarge) return (word << (7 - s)) & 0x80808080u;
+  return (s == 0 ? word << 1 : word >> (s - 1)) & 0x02020202u;
+}
+
+// kTiles: eighths of rows. kUnits: 16 ids each, that share what a warp loads of hidden.
+// kGroup128: bytes are 128, so that dots come 64 times too large, which scales of a 64th put right, exactly.
+template <int kTiles, int kUnits, int kWarpCount, bool kGroup128, int kStages, bool kBulk>
+class BinaryManyScorer {
+ public:
+  using Params = BinaryScorerParams;
+  static constexpr bool kStartsEarly = true;
+  static constexpr int kRows = 8 * kTiles;
+  static constexpr int kWarps = kWarpCount, kWorkers = 32 * kWarps, kThreads = kWorkers + (kBulk ? 32 : 0);
+  using Stream = BinaryStream<kWarps, kUnits, kGroup128, kStages, kBulk>;
+  static constexpr int kTileVocab = Stream::kTileVocab, kSmallTileVocab = Stream::kWarpIds;
+
+  static __host__ __device__ size_t operandBytes(const BinaryLayout& layout) {
+    return kRows * (layout.blocks() * 128 + layout.quads() * 16 + 4);
+  }
+  static __host__ __device__ size_t sharedBytes(const BinaryLayout& layout) {
+    return operandBytes(layout) + Stream::sharedBytes(layout);
+  }
+  __device__ size_t sharedBytes() const { return sharedBytes(layout_); }
+
+  __device__ BinaryManyScorer(const ScanParams& scan, const Params& params, unsigned char* shared, int64_t rowBegin,
+                              int rows)
+      : args_(scan.args),
+        params_(params),
+        layout_{scan.args.hiddenSize, scan.args.groupSize},
+        stream_(scan.args, shared + operandBytes(layout_)),
+        rowBegin_(rowBegin),
+        rows_(rows) {
+    stream_.start();
+    blocks_ = static_cast<int>(layout_.blocks());
+    groups_ = static_cast<int>(layout_.quads()) * 4;
+    bytes_ = reinterpret_cast<uint4*>(shared);
+    bases_ = reinterpret_cast<int*>(bytes_ + kRows * blocks_ * 8);
+    rowScales_ = reinterpret_cast<float*>(bases_ + kRows * groups_);
+  }
+
+  __device__ void prepare() {
+    const auto* bytes = static_cast<const uint4*>(params_.operand) + rowBegin_ * blocks_ * 8;
+    for (int i = threadIdx.x; i < kRows * blocks_ * 8; i += kThreads) bytes_[i] = bytes[i];
+    const int* bases = params_.bases + rowBegin_ * groups_;
+    // kFloatBits - sum, or kFloatBits - 64 * sum.
+    for (int i = threadIdx.x; i < kRows * groups_; i += kThreads)
+      bases_[i] = kGroup128 ? kFloatBits + (bases[i] - kFloatBits) * 64 : bases[i];
+    if (threadIdx.x < kRows) rowScales_[threadIdx.x] = threadIdx.x < rows_ ? params_.rowScales[rowBegin_ + threadIdx.x] : 0.0f;
+    __syncthreads();
+  }
+
+  __device__ bool hasWork() const { return true; }
+  __device__ void assist(const Tiling&) {
+    if constexpr (kBulk) stream_.copyAll();
+  }
+  __device__ void startWork() {}
+  __device__ bool serves(int) const { return true; }
+
+  __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
+    if (!stream_.serves(tile)) return stream_.skipTile();
+    Sums sums = {};
+    if constexpr (kGroup128) {
+      sumGroupsOf128(sums);
+    } else {
+      sumGroupsOfAnySize(sums);
+    }
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+#pragma unroll
+    for (int unit = 0; unit < kUnits; ++unit) {
+      const int64_t id = tile.firstId + (threadIdx.x / 32 * kUnits + unit) * Stream::kUnitIds + g;
+      float bias[2];
+      for (int half = 0; half < 2; ++half) bias[half] = biasOf(args_.bias, min(id + 8 * half, args_.vocabSize - 1));
+#pragma unroll
+      for (int i = 0; i < 2 * kTiles; ++i) {
+        const int row = i / 2 * 8 + 2 * t + i % 2;
+        float scores[2] = {-INFINITY, -INFINITY};
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          if (row >= rows_ || id + 8 * half >= args_.vocabSize) continue;
+          const float(&four)[4] = sums[unit][i / 2][2 * half + i % 2];
+          const float sum = __fadd_rn(__fadd_rn(four[0], four[1]), __fadd_rn(four[2], four[3]));
+          scores[half] = finishScore(__fmul_rn(sum, rowScales_[row]), bias[half]);
+          lists.offer(row, scores[half], static_cast<uint32_t>(id + 8 * half));
+        }
+        if (!logSums.wanted()) continue;
+        const LogSum logSum = sumOfEightLanes(scores[0], scores[1]);
+        if (lane < 4 && row < rows_) logSums.add(row, logSum);
+      }
+    }
+  }
+
+ private:
+  // The four running sums of: id g, row 2t; id g, row 2t+1; then of id g+8.
+  using Sums = float[kUnits][kTiles][4][4];
+
+  // Steps of 32 columns; of the words of ids g and g+8.
+  static __device__ void expand(uint32_t lower, uint32_t upper, uint32_t (&a)[4][4]) {
+    a[0][0] = bytesOfBits<0, kGroup128>(lower), a[0][1] = bytesOfBits<0, kGroup128>(upper);
+    a[0][2] = bytesOfBits<1, kGroup128>(lower), a[0][3] = bytesOfBits<1, kGroup128>(upper);
+    a[1][0] = bytesOfBits<2, kGroup128>(lower), a[1][1] = bytesOfBits<2, kGroup128>(upper);
+    a[1][2] = bytesOfBits<3, kGroup128>(lower), a[1][3] = bytesOfBits<3, kGroup128>(upper);
+    a[2][0] = bytesOfBits<4, kGroup128>(lower), a[2][1] = bytesOfBits<4, kGroup128>(upper);
+    a[2][2] = bytesOfBits<5, kGroup128>(lower), a[2][3] = bytesOfBits<5, kGroup128>(upper);
+    a[3][0] = bytesOfBits<6, kGroup128>(lower), a[3][1] = bytesOfBits<6, kGroup128>(upper);
+    a[3][2] = bytesOfBits<7, kGroup128>(lower), a[3][3] = bytesOfBits<7, kGroup128>(upper);
+  }
+
+  // dots = start + a * (the bytes of eight rows in a block), 128 columns.
+  static __device__ void multiplyBlock(const uint32_t (&a)[4][4], const uint4& first, const uint4& second,
+                                       const int (&start)[4], int (&dots)[4]) {
+    multiplyBytes(dots, a[0], first.x, first.y, start);
+    multiplyBytes(dots, a[1], first.z, first.w, dots);
+    multiplyBytes(dots, a[2], second.x, second.y, dots);
+    multiplyBytes(dots, a[3], second.z, second.w, dots);
+  }
+
+  __device__ uint4 bytesOf(int tile, int block, int half) const {
+    return bytes_[((tile * blocks_ + block) * 2 + half) * 32 + threadIdx.x % 32];
+  }
+
+  __device__ int2 basesOf(int tile, int group) const {
+    return *reinterpret_cast<const int2*>(bases_ + group * kRows + tile * 8 + threadIdx.x % 4 * 2);
+  }
+
+  static __device__ void add(float& sum, int dot, float scale) {
+    sum = __fadd_rn(sum, scaledDot(dot, scale, -kFloatValue * scale));
+  }
+
+  // Four scales of an id.
+  static __device__ void loadScales(const unsigned char* quad, int id, float (&scales)[4]) {
+    const uint2 halves = reinterpret_cast<const uint2*>(quad)[id];
+    const float2 low = __half22float2(reinterpret_cast<const __half2&>(halves.x));
+    const float2 high = __half22float2(reinterpret_cast<const __half2&>(halves.y));
+    constexpr float kUnit = kGroup128 ? 1.0f / 64 : 1.0f;
+    scales[0] = low.x * kUnit, scales[1] = low.y * kUnit, scales[2] = high.x * kUnit, scales[3] = high.y * kUnit;
+  }
+
+  // A chunk is four groups, a block each.
+  __device__ void sumGroupsOf128(Sums& sums) {
+    const int chunks = stream_.chunks();
+    for (int chunk = 0; chunk < chunks - 1; ++chunk) addChunk<true>(chunk, 4, sums);
+    if (stream_.blocks(chunks - 1) == 4) {
+      addChunk<true>(chunks - 1, 4, sums);
+    } else {
+      addChunk<false>(chunks - 1, stream_.blocks(chunks - 1), sums);
+    }
+  }
+
+  template <bool kFull>
+  __device__ void addChunk(int chunk, int blocks, Sums& sums) {
+    const int g = threadIdx.x % 32 / 4;
+    const unsigned char* slot = stream_.next();
+    uint32_t lower[kUnits][4], upper[kUnits][4];
+    float lowerScales[kUnits][4], upperScales[kUnits][4];
+#pragma unroll
+    for (int unit = 0; unit < kUnits; ++unit) {
+      Stream::template loadWords<kFull>(slot, unit, 0, blocks, lower[unit]);
+      Stream::template loadWords<kFull>(slot, unit, 1, blocks, upper[unit]);
+      loadScales(Stream::scales(slot, unit, 0), g, lowerScales[unit]);
+      loadScales(Stream::scales(slot, unit, 0), g + 8, upperScales[unit]);
+    }
+#pragma unroll
+    for (int b = 0; b < 4; ++b) {
+      if (!kFull && b >= blocks) break;
+      const int block = chunk * 4 + b;
+      uint32_t a[kUnits][4][4];
+#pragma unroll
+      for (int unit = 0; unit < kUnits; ++unit) expand(lower[unit][b], upper[unit][b], a[unit]);
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+        const int2 bases = basesOf(tile, block);
+        const int start[4] = {bases.x, bases.y, bases.x, bases.y};
+        const uint4 first = bytesOf(tile, block, 0), second = bytesOf(tile, block, 1);
+#pragma unroll
+        for (int unit = 0; unit < kUnits; ++unit) {
+          int dots[4];
+          multiplyBlock(a[unit], first, second, start, dots);
+          add(sums[unit][tile][0][b], dots[0], lowerScales[unit][b]);
+          add(sums[unit][tile][1][b], dots[1], lowerScales[unit][b]);
+          add(sums[unit][tile][2][b], dots[2], upperScales[unit][b]);
+          add(sums[unit][tile][3][b], dots[3], upperScales[unit][b]);
+        }
+      }
+    }
+  }
+
+  // Blocks are cut where groups end; a lane whose word belongs to another piece takes part with zeros.
+  __device__ void sumGroupsOfAnySize(Sums& sums) {
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int words = static_cast<int>(layout_.words()), groupWords = static_cast<int>(args_.groupSize / 32);
+    int dots[kUnits][kTiles][4];
+    startGroup(0, dots);
+    int group = 0, groupEnd = groupWords;
+    for (int chunk = 0; chunk < stream_.chunks(); ++chunk) {
+      const unsigned char* slot = stream_.next();
+      const int blocks = stream_.blocks(chunk), firstQuad = stream_.firstQuad(chunk);
+      uint32_t lower[kUnits][4], upper[kUnits][4];
+#pragma unroll
+      for (int unit = 0; unit < kUnits; ++unit) {
+        Stream::template loadWords<false>(slot, unit, 0, blocks, lower[unit]);
+        Stream::template loadWords<false>(slot, unit, 1, blocks, upper[unit]);
+      }
+#pragma unroll
+      for (int b = 0; b < 4; ++b) {
+        if (b >= blocks) break;
+        const int block = chunk * 4 + b, blockBegin = block * 4, blockEnd = min(blockBegin + 4, words);
+        for (int begin = blockBegin; begin < blockEnd;) {
+          const int end = min(groupEnd, blockEnd);
+          const bool mine = blockBegin + t >= begin && blockBegin + t < end;
+          uint32_t a[kUnits][4][4];
+#pragma unroll
+          for (int unit = 0; unit < kUnits; ++unit)
+            expand(mine ? lower[unit][b] : 0, mine ? upper[unit][b] : 0, a[unit]);
+#pragma unroll
+          for (int tile = 0; tile < kTiles; ++tile) {
+            const uint4 first = bytesOf(tile, block, 0), second = bytesOf(tile, block, 1);
+#pragma unroll
+            for (int unit = 0; unit < kUnits; ++unit)
+              multiplyBlock(a[unit], first, second, dots[unit][tile], dots[unit][tile]);
+          }
+          if (end == groupEnd) {
+#pragma unroll
+            for (int unit = 0; unit < kUnits; ++unit) {
+              const auto* scales =
+                  reinterpret_cast<const __half*>(Stream::scales(slot, unit, group / 4 - firstQuad));
+              const float lowerScale = __half2float(scales[g * 4 + group % 4]);
+              const float upperScale = __half2float(scales[g * 4 + 32 + group % 4]);
+#pragma unroll
+              for (int tile = 0; tile < kTiles; ++tile) {
+                addGroup(sums[unit][tile], group % 4, dots[unit][tile], lowerScale, upperScale);
+              }
+            }
+            ++group;
+            groupEnd += groupWords;
+            if (end < words) startGroup(group, dots);
+          }
+          begin = end;
+        }
+      }
+    }
+  }
+
+  __device__ void startGroup(int group, int (&dots)[kUnits][kTiles][4]) const {
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+      const int2 bases = basesOf(tile, group);
+#pragma unroll
+      for (int unit = 0; unit < kUnits; ++unit) {
+        dots[unit][tile][0] = dots[unit][tile][2] = bases.x;
+        dots[unit][tile][1] = dots[unit][tile][3] = bases.y;
+      }
+    }
+  }
+
+  // A switch, so that sums stay in registers.
+  static __device__ void addGroup(float (&sums)[4][4], int which, const int (&dots)[4], float lowerScale,
+                                  float upperScale) {
+    const auto addTo = [&](auto place) {
+      constexpr int kPlace = decltype(place)::value;
+      add(sums[0][kPlace], dots[0], lowerScale);
+      add(sums[1][kPlace], dots[1], lowerScale);
+      add(sums[2][kPlace], dots[2], upperScale);
+      add(sums[3][kPlace], dots[3], upperScale);
+    };
+    switch (which) {
+      case 0: return addTo(std::integral_constant<int, 0>());
+      case 1: return addTo(std::integral_constant<int, 1>());
+      case 2: return addTo(std::integral_constant<int, 2>());
+      default: return addTo(std::integral_constant<int, 3>());
+    }
+  }
+
+  const LmHeadTopKArgs& args_;
+  const Params& params_;
+  const BinaryLayout layout_;
+  Stream stream_;
+  int64_t rowBegin_;
+  int rows_, blocks_, groups_;
+  uint4* bytes_;
+  int* bases_;
+  float* rowScales_;
+};
+
+}  // namespace lm_head

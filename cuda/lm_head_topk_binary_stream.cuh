@@ -1,0 +1,281 @@
+// A ring of stages in shared memory that a block's warps read a tile's chunks of columns from, with copies some chunks
+// ahead: by one warp with bulk copies (compute capability 9.0 and later), or by each warp for itself.
+#pragma once
+
+#include "common/async_copy.cuh"
+#include "common/binary_layout.h"
+#include "common/bulk_copy.cuh"
+#include "lm_head_topk_scan.cuh"
+
+namespace lm_head {
+
+// kWarps warps score kUnits units of 16 ids each. kGroup128: groupSize is 128, so that each chunk has its own quad of
+// scales. kBulk: warp kWarps copies.
+template <int kWarps, int kUnits, bool kGroup128, int kStages, bool kBulk>
+class BinaryStream {
+ public:
+  static constexpr int kUnitIds = 16, kWarpIds = kUnits * kUnitIds, kTileUnits = kWarps * kUnits;
+  static constexpr int kTileVocab = kTileUnits * kUnitIds;
+
+  static __host__ __device__ size_t sharedBytes(const BinaryLayout& layout) {
+    return static_cast<size_t>(kStages) * stageBytes(layout) + 2 * kStages * sizeof(uint64_t);
+  }
+
+  __device__ BinaryStream(const LmHeadTopKArgs& args, unsigned char* shared)
+      : tiling_(args.vocabSize, gridDim.x, kTileVocab, kWarpIds),
+        weight_(static_cast<const unsigned char*>(args.weight)),
+        shared_(shared) {
+    const BinaryLayout layout{args.hiddenSize, args.groupSize};
+    hiddenSize_ = static_cast<int>(args.hiddenSize);
+    groupSize_ = static_cast<int>(args.groupSize);
+    blocks_ = static_cast<int>(layout.blocks());
+    tileBytes_ = layout.tileWords() * 4;
+    stageBytes_ = stageBytes(layout);
+    barriers_ = reinterpret_cast<uint64_t*>(shared + kStages * stageBytes_);
+    index_ = blockIdx.x;
+  }
+
+  // All threads of the block, before anything else; copies start here.
+  __device__ void start() {
+    if constexpr (kBulk) {
+      if (threadIdx.x == 0) {
+        for (int stage = 0; stage < kStages; ++stage) {
+          initBarrier(barriers_ + stage, 1);
+          initBarrier(barriers_ + kStages + stage, kWarps);
+        }
+        fenceBarrierInit();
+      }
+      __syncthreads();
+      if (threadIdx.x / 32 == kWarps) {
+        for (int stage = 0; stage < kStages && index_ < tiling_.tiles; ++stage) copyChunk();
+      }
+    } else {
+      skipForeignTiles();
+      for (int stage = 0; stage < kStages - 1; ++stage) copyOwn(stage);
+    }
+  }
+
+  // The warp that copies, kBulk: all that is left.
+  __device__ void copyAll() {
+    while (index_ < tiling_.tiles) copyChunk();
+  }
+
+  // Whether this warp has ids in the tile.
+  __device__ bool serves(const Tile& tile) const {
+    const int offset = static_cast<int>(threadIdx.x / 32) * kWarpIds;
+    return offset < tile.size && tile.firstId + offset < tiling_.vocabSize;
+  }
+
+  // Chunks of a tile, of four blocks but the last.
+  __device__ int chunks() const { return (blocks_ + BinaryLayout::kChunkBlocks - 1) / BinaryLayout::kChunkBlocks; }
+  __device__ int blocks(int chunk) const { return min(BinaryLayout::kChunkBlocks, blocks_ - chunk * 4); }
+
+  // The next chunk, once it has come. What the call before returned may be overwritten.
+  __device__ const unsigned char* next() {
+    if constexpr (kBulk) {
+      release();
+      waitBarrier(barriers_ + stage_, parity_);
+      slot_ = shared_ + stage_ * stageBytes_;
+      held_ = barriers_ + kStages + stage_;
+      advance();
+    } else {
+      waitForCopies<kStages - 2>();
+      __syncwarp();
+      slot_ = shared_ + stage_ * stageBytes_;
+      copyOwn(stage_ == 0 ? kStages - 1 : stage_ - 1);
+      advance();
+    }
+    return slot_;
+  }
+
+  // A warp without ids in a tile lets its chunks pass.
+  __device__ void skipTile() {
+    if constexpr (kBulk) {
+      for (int chunk = 0; chunk < chunks(); ++chunk) next();
+    }
+  }
+
+  // A lane's words of a unit: ids lane / 4 (upper = 0) and lane / 4 + 8 (upper = 1), word lane % 4 of each block.
+  template <bool kFull>
+  static __device__ void loadWords(const unsigned char* slot, int unit, int upper, int blocks, uint32_t (&out)[4]) {
+    const unsigned char* own = slot + (threadIdx.x / 32 * kUnits + unit) * unitStride(blocks);
+    loadInterleaved<kFull>(own, upper * 32 + threadIdx.x % 32, blocks, out);
+  }
+
+  template <bool kFull>
+  static __device__ void loadInterleaved(const void* words, int place, int blocks, uint32_t (&out)[4]) {
+    if constexpr (kFull) {
+      const uint4 all = static_cast<const uint4*>(words)[place];
+      out[0] = all.x, out[1] = all.y, out[2] = all.z, out[3] = all.w;
+    } else {
+#pragma unroll
+      for (int b = 0; b < 4; ++b) out[b] = b < blocks ? static_cast<const uint32_t*>(words)[place * blocks + b] : 0;
+    }
+  }
+
+  // The scales of a unit's 16 ids, four groups each: of the quad-th quad that has come with the chunk.
+  static __device__ const unsigned char* scales(const unsigned char* slot, int unit, int quad) {
+    return slot + kBitBytes + (quad * kTileUnits + threadIdx.x / 32 * kUnits + unit) * kUnitQuadBytes;
+  }
+
+  // The first quad of scales that comes with a chunk: of the first group that ends in it.
+  __device__ int firstQuad(int chunk) const {
+    return kGroup128 ? chunk : chunk * kChunkColumns / groupSize_ / BinaryLayout::kQuadGroups;
+  }
+
+ private:
+  static constexpr int kUnitsPerLayoutTile = BinaryLayout::kTileIds / kUnitIds;
+  static constexpr int kChunkColumns = 128 * BinaryLayout::kChunkBlocks;
+  static constexpr int kUnitBlockBytes = kUnitIds * 16, kUnitQuadBytes = kUnitIds * 8;
+  static constexpr int kLayoutBlockBytes = BinaryLayout::kTileIds * 16;
+  static constexpr int kLayoutChunkBytes = kLayoutBlockBytes * BinaryLayout::kChunkBlocks;
+  static_assert(kTileUnits / kUnitsPerLayoutTile + 1 <= 8, "a piece needs a lane");
+  static constexpr int kBitBytes = kTileUnits * kUnitBlockBytes * BinaryLayout::kChunkBlocks;
+
+  // Bits, then the quads of scales of the groups that end in the chunk.
+  static __host__ __device__ int stageBytes(const BinaryLayout& layout) {
+    return kBitBytes + maxQuads(layout) * kTileUnits * kUnitQuadBytes;
+  }
+
+  static __host__ __device__ int maxQuads(const BinaryLayout& layout) {
+    const int groups = static_cast<int>(kChunkColumns / layout.groupSize);
+    if (kChunkColumns % layout.groupSize == 0) return groups < 4 ? 1 : groups / 4;
+    return (groups + 1 + 2 * (BinaryLayout::kQuadGroups - 1)) / BinaryLayout::kQuadGroups;
+  }
+
+  // Quads, from `first` on, with the groups that end in a chunk.
+  __device__ int quadsOf(int chunk, int first) const {
+    if constexpr (kGroup128) return 1;
+    const int ended = min((chunk + 1) * kChunkColumns, hiddenSize_) / groupSize_;
+    return ended == chunk * kChunkColumns / groupSize_ ? 0 : (ended - 1) / BinaryLayout::kQuadGroups - first + 1;
+  }
+
+  // Where a unit of the vocabulary has its bits of a chunk, and its scales of a quad.
+  __device__ const unsigned char* bitsAt(int64_t unit, int chunk, int blocks) const {
+    return weight_ + unit / kUnitsPerLayoutTile * tileBytes_ + chunk * kLayoutChunkBytes +
+           unit % kUnitsPerLayoutTile * (kUnitBlockBytes * blocks);
+  }
+  __device__ const unsigned char* scalesAt(int64_t unit, int quad) const {
+    return weight_ + unit / kUnitsPerLayoutTile * tileBytes_ + blocks_ * kLayoutBlockBytes +
+           (quad * kUnitsPerLayoutTile + unit % kUnitsPerLayoutTile) * kUnitQuadBytes;
+  }
+
+  // From one unit's bits to the next in a stage. Where each warp copies for itself they have a fixed place, for warps may
+  // be at different chunks of the same stage.
+  static __device__ int unitStride(int blocks) {
+    return kUnitBlockBytes * (kBulk ? blocks : BinaryLayout::kChunkBlocks);
+  }
+
+  __device__ void advance() {
+    if (++stage_ == kStages) {
+      stage_ = 0;
+      parity_ ^= 1;
+    }
+  }
+
+  // --- kBulk ---
+
+  __device__ void release() {
+    if (held_ == nullptr) return;
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) arrive(held_);
+  }
+
+  // The whole warp: the next chunk of the block's tiles. Lanes 0-7 each copy the bits of a piece of the tile that is
+  // contiguous in memory, which ends where tiles of the layout do; lanes 8-15 copy its scales.
+  __device__ void copyChunk() {
+    const int lane = threadIdx.x % 32;
+    if (chunk_ == 0) findPiece();
+    const int blocks = this->blocks(chunk_), first = firstQuad(chunk_), quads = quadsOf(chunk_, first);
+    uint64_t* full = barriers_ + stage_;
+    waitBarrier(full + kStages, parity_ ^ 1);
+    if (lane == 0) arriveExpecting(full, tileUnits_ * (kUnitBlockBytes * blocks + kUnitQuadBytes * quads));
+    __syncwarp();
+    unsigned char* slot = shared_ + stage_ * stageBytes_;
+    if (pieceUnits_ > 0 && lane < 8) {
+      const int unitBytes = kUnitBlockBytes * blocks;
+      copyBulk(slot + pieceAt_ * unitBytes, piece_ + chunk_ * kLayoutChunkBytes + pieceFirst_ * unitBytes,
+               pieceUnits_ * unitBytes, full);
+    } else if (pieceUnits_ > 0 && lane < 16) {
+      for (int quad = 0; quad < quads; ++quad) {
+        copyBulk(slot + kBitBytes + (quad * kTileUnits + pieceAt_) * kUnitQuadBytes,
+                 piece_ + blocks_ * kLayoutBlockBytes +
+                     ((first + quad) * kUnitsPerLayoutTile + pieceFirst_) * kUnitQuadBytes,
+                 pieceUnits_ * kUnitQuadBytes, full);
+      }
+    }
+    advance();
+    if (++chunk_ == chunks()) {
+      chunk_ = 0;
+      index_ += gridDim.x;
+    }
+  }
+
+  // What lanes that differ by 8 copy of the tile at index_.
+  __device__ void findPiece() {
+    const Tile tile = tiling_.at(index_);
+    const int64_t firstUnit = tile.firstId / kUnitIds, allUnits = (tiling_.vocabSize + kUnitIds - 1) / kUnitIds;
+    tileUnits_ = static_cast<int>(min(static_cast<int64_t>(tile.size / kUnitIds), allUnits - firstUnit));
+    const int64_t layoutTile = firstUnit / kUnitsPerLayoutTile + threadIdx.x % 8;
+    const int64_t begin = max(firstUnit, layoutTile * kUnitsPerLayoutTile);
+    const int64_t end = min(firstUnit + tileUnits_, (layoutTile + 1) * kUnitsPerLayoutTile);
+    piece_ = weight_ + layoutTile * tileBytes_;
+    pieceAt_ = static_cast<int>(begin - firstUnit);
+    pieceFirst_ = static_cast<int>(begin % kUnitsPerLayoutTile);
+    pieceUnits_ = static_cast<int>(end - begin);
+  }
+
+  // --- without ---
+
+  __device__ void skipForeignTiles() {
+    while (index_ < tiling_.tiles && !serves(tiling_.at(index_))) index_ += gridDim.x;
+  }
+
+  // A warp: what it needs itself.
+  __device__ void copyOwn(int stage) {
+    if (index_ < tiling_.tiles) {
+      const int lane = threadIdx.x % 32, warpUnit = threadIdx.x / 32 * kUnits;
+      const int64_t firstUnit = tiling_.at(index_).firstId / kUnitIds + warpUnit;
+      const int blocks = this->blocks(chunk_), first = firstQuad(chunk_), quads = quadsOf(chunk_, first);
+      unsigned char* slot = shared_ + stage * stageBytes_;
+#pragma unroll
+      for (int u = 0; u < kUnits; ++u) {
+        const unsigned char* bits = bitsAt(firstUnit + u, chunk_, blocks);
+        const int bytes = kUnitBlockBytes * blocks;
+        unsigned char* own = slot + (warpUnit + u) * unitStride(blocks);
+        for (int at = lane * 16; at < bytes; at += 32 * 16) copyAsync16(own + at, bits + at);
+        const int quad = lane / 8;
+        if (quad < quads) {
+          copyAsync16(slot + kBitBytes + (quad * kTileUnits + warpUnit + u) * kUnitQuadBytes + lane % 8 * 16,
+                      scalesAt(firstUnit + u, first + quad) + lane % 8 * 16);
+        }
+      }
+      if (++chunk_ == chunks()) {
+        chunk_ = 0;
+        index_ += gridDim.x;
+        skipForeignTiles();
+      }
+    }
+    commitCopies();
+  }
+
+  const Tiling tiling_;
+  const unsigned char* weight_;
+  unsigned char* shared_;
+  uint64_t* barriers_;
+  int stageBytes_, hiddenSize_, groupSize_, blocks_;
+  int64_t tileBytes_;
+  // What is copied next.
+  int64_t index_;
+  int chunk_ = 0;
+  // What is read, or, by the warp that copies, written next.
+  int stage_ = 0;
+  uint32_t parity_ = 0;
+  const unsigned char* slot_ = nullptr;
+  uint64_t* held_ = nullptr;
+  // kBulk: of the warp that copies, see findPiece.
+  const unsigned char* piece_ = nullptr;
+  int tileUnits_ = 0, pieceAt_ = 0, pieceFirst_ = 0, pieceUnits_ = 0;
+};
+
+}  // namespace lm_head

@@ -16,14 +16,14 @@ struct LmHeadTopKArgs {
   const float* hidden;  // [rows, hiddenSize]
   // float32: element (id, column) at id * weightRowStride + column * weightColumnStride.
   // bfloat16, float16: 16-bit elements, rows of weightRowStride elements (a multiple of 8), zeros behind hiddenSize.
-  // binary: 32-bit words, rows of hiddenSize / 32; bit b of word w is column 32w+b, set means +1.
+  // binary: bits and scales, packed as common/binary_layout.h says; no strides.
   const void* weight;
   int64_t weightRowStride;
   int64_t weightColumnStride;
-  const uint16_t* scales;  // binary: fp16, rows of scaleRowStride elements
-  int64_t scaleRowStride;
-  int64_t groupSize;  // binary: columns that share a scale; a multiple of 32 that divides hiddenSize
-  const float* bias;  // [vocabSize] or null
+  int64_t groupSize;         // binary: columns that share a scale; a multiple of 32 that divides hiddenSize
+  const float* hiddenScale;  // [rows] or null. binary: hidden already holds whole numbers in [-127, 127], and this is
+                             // what they are multiplied by
+  const float* bias;         // [vocabSize] or null
   int64_t vocabStart;
   float* values;     // [rows, k]
   int32_t* indices;  // [rows, k]

@@ -14,16 +14,16 @@ struct LmHeadTopKArgs {
   int64_t vocabSize;
   int64_t k;            // 1 <= k <= vocabSize
   const float* hidden;  // [rows, hiddenSize]
+  // binary, or null: hidden holds whole numbers in [-127, 127], and the scores of row r are hiddenScale[r] times theirs
+  const float* hiddenScale;
   // float32: element (id, column) at id * weightRowStride + column * weightColumnStride.
   // bfloat16, float16: 16-bit elements, rows of weightRowStride elements (a multiple of 8), zeros behind hiddenSize.
-  // binary: bits and scales, packed as common/binary_layout.h says; no strides.
+  // binary: tiles of bits and scales, see common/binary_layout.h; 16-byte aligned.
   const void* weight;
   int64_t weightRowStride;
   int64_t weightColumnStride;
-  int64_t groupSize;         // binary: columns that share a scale; a multiple of 32 that divides hiddenSize
-  const float* hiddenScale;  // [rows] or null. binary: hidden already holds whole numbers in [-127, 127], and this is
-                             // what they are multiplied by
-  const float* bias;         // [vocabSize] or null
+  int64_t groupSize;  // binary: columns that share a scale; a multiple of 32 that divides hiddenSize
+  const float* bias;  // [vocabSize] or null
   int64_t vocabStart;
   float* values;     // [rows, k]
   int32_t* indices;  // [rows, k]

@@ -11,6 +11,9 @@ import {
   registerLmHeadKernels,
   vocabParallelArgmax,
 } from 'tfjs-lm-head';
+import type { LmHeadTopKAttrs } from '../../src/kernel_names';
+import { LmHeadTopK, PackBinary, QuantizeActivations, UnpackBinary } from '../../src/kernel_names';
+import { runKernel } from '../../src/ops/run_kernel';
 import { describeEachBackend } from '../backends';
 
 /** What a test may use; made before and disposed after it, so that a leak shows. */
@@ -235,7 +238,44 @@ const PICK: Fault[] = [
   ['disposed candidates', "'candidates' must be a tensor that exists", (f) => pickFromCandidates(untyped(f.disposed))],
 ];
 
-describeEachBackend('errors', () => {
+/** `LmHeadTopK` on inputs and attributes that only a call without the public op can have. */
+function rawTopK(inputs: Record<string, tf.Tensor>, attrs: Partial<LmHeadTopKAttrs>): unknown {
+  const complete: LmHeadTopKAttrs = {
+    format: 'binary',
+    k: 1,
+    groupSize: 32,
+    vocabSize: 5,
+    transposeWeight: false,
+    vocabStart: 0,
+    logSumExp: false,
+    ...attrs,
+  };
+  return runKernel(LmHeadTopK, inputs, complete);
+}
+
+/** The weight of a binary head of [5, 64] in groups of 32: a tile of a block and a quad. */
+const packed = () => tf.zeros([1, 64 * 4 + 64 * 2], 'int32');
+
+/** What the native ops check themselves, for programs that call them without this package's TypeScript. */
+// prettier-ignore
+const NATIVE: Fault[] = [
+  ['PackBinary: bits of rank 1', "PackBinary: input 'bits' must have rank 2, but got shape [5]", (f) => runKernel(PackBinary, { bits: tf.ones([5], 'int32'), scales: f.scales }, { groupSize: 32 })],
+  ['PackBinary: scales for other groups', "PackBinary: input 'scales' must have shape [5,1], but got [5,2]", (f) => runKernel(PackBinary, { bits: f.bits, scales: f.scales }, { groupSize: 64 })],
+  ['PackBinary: a group size that does not divide', "PackBinary: attribute 'group_size' must be a multiple of 32 that divides 64, but got 96", (f) => runKernel(PackBinary, { bits: f.bits, scales: f.scales }, { groupSize: 96 })],
+  ['UnpackBinary: another layout', "UnpackBinary: input 'packed' must have shape [2,384], but got [1,384]", () => runKernel(UnpackBinary, { packed: packed() }, { vocabSize: 65, hiddenSize: 64, groupSize: 32 })],
+  ['UnpackBinary: a negative vocabulary', "UnpackBinary: attribute 'vocab_size' must be 0 to 2^31 - 1, but got -1", () => runKernel(UnpackBinary, { packed: packed() }, { vocabSize: -1, hiddenSize: 64, groupSize: 32 })],
+  ['UnpackBinary: a group size of 0', "UnpackBinary: attribute 'group_size' must be a multiple of 32 that divides 64, but got 0", () => runKernel(UnpackBinary, { packed: packed() }, { vocabSize: 5, hiddenSize: 64, groupSize: 0 })],
+  ['QuantizeActivations: a scalar', "QuantizeActivations: input 'hidden' must have rank 1 or higher, but got a scalar", () => runKernel(QuantizeActivations, { hidden: tf.scalar(1) }, {})],
+  ['LmHeadTopK: a binary weight of another layout', "LmHeadTopK: input 'weight' must have shape [1,384], but got [5,2]", (f) => rawTopK({ hidden: f.hidden, weight: f.bits }, {})],
+  ['LmHeadTopK: a binary weight of another vocabulary', "LmHeadTopK: input 'weight' must have shape [2,384], but got [1,384]", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { vocabSize: 65 })],
+  ['LmHeadTopK: no vocab_size with a binary head', "LmHeadTopK: attribute 'vocab_size' must be at least 1 with format binary, and 0 with another, but got 0", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { vocabSize: 0 })],
+  ['LmHeadTopK: a vocab_size with a dense head', "LmHeadTopK: attribute 'vocab_size' must be at least 1 with format binary, and 0 with another, but got 5", (f) => rawTopK({ hidden: f.hidden, weight: f.weight }, { format: 'float32', groupSize: 0 })],
+  ['LmHeadTopK: a group size that does not divide', "LmHeadTopK: attribute 'group_size' must be a multiple of 32 that divides 64, but got 128", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { groupSize: 128 })],
+  ['LmHeadTopK: hidden_scale for other rows', "LmHeadTopK: input 'hidden_scale' must have shape [2], but got [5]", (f) => rawTopK({ hidden: f.hidden, weight: packed(), hiddenScale: f.bias }, {})],
+  ['LmHeadTopK: hidden_scale with a dense head', "LmHeadTopK: input 'hidden_scale' needs format binary", (f) => rawTopK({ hidden: f.hidden, weight: f.weight, hiddenScale: f.intScale }, { format: 'float32', groupSize: 0, vocabSize: 0 })],
+];
+
+describeEachBackend('errors', (backend) => {
   let fixture: Fixture;
   let numTensors: number;
 
@@ -278,6 +318,14 @@ describeEachBackend('errors', () => {
       tf.dispose([values, indices]);
     });
   });
+
+  if (backend === 'tensorflow') {
+    it.each(NATIVE)('the native op refuses: %s', (_what, message, call) => {
+      const before = tf.memory().numTensors;
+      tf.tidy(() => expect(() => call(fixture)).toThrow(message));
+      expect(tf.memory().numTensors).toBe(before);
+    });
+  }
 
   it('frees a tensor made from numbers when the call throws', () => {
     const before = tf.memory().numTensors;

@@ -55,6 +55,6 @@ function positiveInteger(text: string): number {
 }
 
 main().catch((error: unknown) => {
-  console.error(error instanceof Error && error.name === 'SetupError' ? sentence(error) : error);
+  console.error(sentence(error));
   process.exitCode = 1;
 });

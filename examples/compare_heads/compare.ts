@@ -55,12 +55,12 @@ function bestIds(hidden: tf.Tensor2D, head: LmHead): number[][] {
 }
 
 function overlaps(expected: number[][], ids: number[][]): HeadResult['overlap'] {
-  const mean = (k: number) => ids.reduce((sum, row, i) => sum + overlap(expected[i], row, k), 0) / ids.length;
+  const mean = (k: number) => ids.reduce((sum, row, i) => sum + shared(expected[i], row, k), 0) / (k * ids.length);
   return Object.fromEntries(KS.map((k) => [k, mean(k)])) as HeadResult['overlap'];
 }
 
-/** Which part of the first k of `expected` are among the first k of `actual`. */
-export function overlap(expected: readonly number[], actual: readonly number[], k: number): number {
+/** How many of the first k of `expected` are among the first k of `actual`. */
+export function shared(expected: readonly number[], actual: readonly number[], k: number): number {
   const found = new Set(actual.slice(0, k));
-  return expected.slice(0, k).filter((id) => found.has(id)).length / k;
+  return expected.slice(0, k).filter((id) => found.has(id)).length;
 }

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs-core';
-import { compareHeads, overlap } from '../../examples/compare_heads/compare';
+import { compareHeads, shared } from '../../examples/compare_heads/compare';
 import { hiddenVectors } from '../../examples/compare_heads/hidden';
 import { modelFiles } from '../../examples/compare_heads/model_files';
 import type { Matrix } from '../../examples/compare_heads/safetensors';
@@ -55,9 +55,9 @@ describe('compareHeads', () => {
   });
 
   it('counts the ids that two lists share', () => {
-    expect(overlap([1, 2, 3, 4], [4, 3, 2, 9], 4)).toBe(0.75);
-    expect(overlap([1, 2, 3, 4], [2, 1, 9, 9], 2)).toBe(1);
-    expect(overlap([1, 2], [2, 1], 1)).toBe(0);
+    expect(shared([1, 2, 3, 4], [4, 3, 2, 9], 4)).toBe(3);
+    expect(shared([1, 2, 3, 4], [2, 1, 9, 9], 2)).toBe(2);
+    expect(shared([1, 2], [2, 1], 1)).toBe(0);
   });
 });
 

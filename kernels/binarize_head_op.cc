@@ -1,5 +1,6 @@
 // BinarizeHead as a TensorFlow op: float32 weights to one bit each and a scale a group.
 #include "binarize_head.h"
+#include "checks.h"
 #include "ops.h"
 
 namespace lm_head {
@@ -17,9 +18,7 @@ class BinarizeHeadKernel {
     args.rows = weight.dim(0);
     args.columns = weight.dim(1);
     args.groupSize = groupSize_;
-    require(groupSize_ > 0 && groupSize_ % 32 == 0 && args.columns % groupSize_ == 0,
-            "BinarizeHead: attribute 'group_size' must be a multiple of 32 that divides " +
-                std::to_string(args.columns) + ", but got " + std::to_string(groupSize_));
+    requireGroupSize("BinarizeHead", groupSize_, args.columns);
     const Tensor bits = context.output(0, TF_INT32, {args.rows, args.columns / 32});
     const Tensor scales = context.output(1, TF_FLOAT, {args.rows, args.columns / groupSize_});
     if (weight.size() == 0) return;

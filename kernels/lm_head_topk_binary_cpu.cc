@@ -1,11 +1,11 @@
 // Binary scores on the CPU: the bit planes of quantized hidden, and + popcount, 64 columns at a time, for a tile of ids
 // side by side. Bit for bit the arithmetic of the plain reference; this file is compiled without fused multiply-adds.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <vector>
 
+#include "../cuda/common/binary_layout.h"
 #include "lm_head_topk_scores.h"
+#include "quantize_activations.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -19,6 +19,7 @@ namespace {
 
 constexpr int kPlanes = 8;
 constexpr int kIds = kCpuTileVocab;
+static_assert(BinaryLayout::kTileIds % kIds == 0, "ids that are scored together lie in one tile");
 
 // A group's words are read two at a time; the last of an odd number stands alone.
 int64_t pairsFor(int64_t groupSize) { return (groupSize + 63) / 64; }
@@ -82,8 +83,26 @@ struct QuantizedRow {
 class BinaryCpuScorer final : public CpuScorer {
  public:
   explicit BinaryCpuScorer(const LmHeadTopKArgs& args)
-      : args_(args), groups_(args.hiddenSize / args.groupSize), pairs_(pairsFor(args.groupSize)), rows_(args.rows) {
-    for (int64_t row = 0; row < args.rows; ++row) quantize(args.hidden + row * args.hiddenSize, rows_[row]);
+      : args_(args),
+        layout_{args.hiddenSize, args.groupSize},
+        groups_(layout_.groups()),
+        pairs_(pairsFor(args.groupSize)),
+        rows_(args.rows) {
+    for (int64_t word = 0; word < layout_.words(); ++word) {
+      const int64_t first = layout_.wordOffset(0, word);
+      words_.push_back({first, layout_.wordOffset(1, word) - first});
+    }
+    std::vector<int32_t> q(args.hiddenSize);
+    for (int64_t row = 0; row < args.rows; ++row) {
+      const float* hidden = args.hidden + row * args.hiddenSize;
+      if (args.hiddenScale == nullptr) {
+        rows_[row].scale = quantizeRow(hidden, args.hiddenSize, q.data());
+      } else {
+        rows_[row].scale = args.hiddenScale[row];
+        std::copy(hidden, hidden + args.hiddenSize, q.begin());
+      }
+      cutIntoPlanes(q.data(), rows_[row]);
+    }
   }
 
   // For each group: bits [pairs, kIds] of 8 bytes, scales [kIds] and sums [kIds] of 4.
@@ -94,8 +113,11 @@ class BinaryCpuScorer final : public CpuScorer {
     uint64_t* bits = reinterpret_cast<uint64_t*>(scratch);
     float* scales = scratch[groups_ * 2 * pairs_].floats;
     int32_t* positive = reinterpret_cast<int32_t*>(scales + groups_ * kIds);
-    loadBits(firstId, ids, bits);
-    loadScales(firstId, ids, scales);
+    const uint32_t* tile =
+        static_cast<const uint32_t*>(args_.weight) + firstId / BinaryLayout::kTileIds * layout_.tileWords();
+    const int place = static_cast<int>(firstId % BinaryLayout::kTileIds);
+    loadBits(tile, place, bits);
+    loadScales(tile, place, scales);
     for (int r = 0; r < rows; ++r) {
       const QuantizedRow& row = rows_[firstRow + r];
       sumGroups_(bits, row.planes.data(), groups_, pairs_, positive);
@@ -113,53 +135,52 @@ class BinaryCpuScorer final : public CpuScorer {
   }
 
  private:
-  void loadBits(int64_t firstId, int ids, uint64_t* bits) const {
+  // Where a word of the ids of a tile lies: evenly spaced.
+  struct WordOfIds {
+    int64_t first;
+    int64_t stride;
+  };
+
+  // Of the kIds ids from place `place` of the tile on; those behind the vocabulary are there as zeros.
+  void loadBits(const uint32_t* tile, int place, uint64_t* bits) const {
     const int64_t words = args_.groupSize / 32;
-    for (int i = 0; i < ids; ++i) {
-      const uint32_t* from = static_cast<const uint32_t*>(args_.weight) + (firstId + i) * args_.weightRowStride;
-      for (int64_t group = 0; group < groups_; ++group, from += words) {
-        for (int64_t pair = 0; pair < pairs_; ++pair) {
-          const bool whole = 2 * pair + 1 < words;
-          const uint64_t high = whole ? from[2 * pair + 1] : 0;
-          bits[(group * pairs_ + pair) * kIds + i] = from[2 * pair] | high << 32;
-        }
+    for (int64_t group = 0; group < groups_; ++group) {
+      for (int64_t pair = 0; pair < pairs_; ++pair, bits += kIds) {
+        const WordOfIds* from = words_.data() + group * words + 2 * pair;
+        const uint32_t* low = tile + from->first + place * from->stride;
+        for (int i = 0; i < kIds; ++i) bits[i] = low[i * from->stride];
+        if (2 * pair + 1 == words) continue;
+        const uint32_t* high = tile + from[1].first + place * from[1].stride;
+        for (int i = 0; i < kIds; ++i) bits[i] |= static_cast<uint64_t>(high[i * from[1].stride]) << 32;
       }
     }
   }
 
-  void loadScales(int64_t firstId, int ids, float* scales) const {
-    for (int i = 0; i < ids; ++i) {
-      const uint16_t* from = args_.scales + (firstId + i) * args_.scaleRowStride;
-      for (int64_t group = 0; group < groups_; ++group) scales[group * kIds + i] = widenFloat16(from[group]);
+  void loadScales(const uint32_t* tile, int place, float* scales) const {
+    for (int64_t group = 0; group < groups_; ++group, scales += kIds) {
+      const uint16_t* from = reinterpret_cast<const uint16_t*>(tile) + layout_.scaleOffset(place, group);
+      for (int i = 0; i < kIds; ++i) scales[i] = widenFloat16(from[i * BinaryLayout::kQuadGroups]);
     }
   }
 
-  void quantize(const float* hidden, QuantizedRow& row) const {
-    float largest = 0.0f;
-    bool finite = true;
-    for (int64_t i = 0; i < args_.hiddenSize; ++i) {
-      finite &= std::isfinite(hidden[i]);
-      largest = std::max(largest, std::fabs(hidden[i]));
-    }
-    row.scale = finite ? largest / 127.0f : std::numeric_limits<float>::quiet_NaN();
+  void cutIntoPlanes(const int32_t* q, QuantizedRow& row) const {
     row.planes.assign(groups_ * pairs_ * kPlanes, 0);
     row.groupSums.assign(groups_, 0);
-    // A scale of 0, also by underflow, makes every score 0 whatever q is.
-    if (!(row.scale > 0.0f)) return;
     for (int64_t i = 0; i < args_.hiddenSize; ++i) {
-      const int q = static_cast<int>(std::clamp(std::nearbyint(hidden[i] / row.scale), -127.0f, 127.0f));
       const int64_t group = i / args_.groupSize, column = i % args_.groupSize;
-      row.groupSums[group] += q;
+      row.groupSums[group] += q[i];
       uint64_t* planes = row.planes.data() + (group * pairs_ + column / 64) * kPlanes;
       for (int plane = 0; plane < kPlanes; ++plane) {
-        planes[plane] |= static_cast<uint64_t>((q >> plane) & 1) << (column % 64);
+        planes[plane] |= static_cast<uint64_t>((q[i] >> plane) & 1) << (column % 64);
       }
     }
   }
 
   LmHeadTopKArgs args_;
+  BinaryLayout layout_;
   int64_t groups_;
   int64_t pairs_;  // of a group
+  std::vector<WordOfIds> words_;
   std::vector<QuantizedRow> rows_;
   void (*sumGroups_)(const uint64_t*, const uint64_t*, int64_t, int64_t, int32_t*) = bestSumGroups();
 };

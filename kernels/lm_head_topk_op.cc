@@ -1,6 +1,8 @@
 // LmHeadTopK as a TensorFlow op: its definition, and tensors to pointers.
 #include <vector>
 
+#include "../cuda/common/binary_layout.h"
+#include "checks.h"
 #include "lm_head_topk.h"
 #include "ops.h"
 
@@ -24,7 +26,8 @@ class LmHeadTopKKernel {
         groupSize_(attributes.integer("group_size")),
         transposeWeight_(attributes.boolean("transpose_weight")),
         vocabStart_(attributes.integer("vocab_start")),
-        scales_(attributes.integer("num_scales") != 0),
+        vocabSize_(attributes.integer("vocab_size")),
+        hiddenScale_(attributes.integer("num_hidden_scale") != 0),
         bias_(attributes.integer("num_bias") != 0),
         logSumExp_(attributes.integer("num_log_sum_exp") != 0) {
     const bool wantsFloat = format_ == HeadFormat::kFloat32;
@@ -32,9 +35,14 @@ class LmHeadTopKKernel {
         attributes.type("Tweight") == (wantsFloat ? TF_FLOAT : TF_INT32),
         std::string("LmHeadTopK: input 'weight' must be ") + (wantsFloat ? "float32" : "int32") + " for this format");
     require(!transposeWeight_ || wantsFloat, "LmHeadTopK: attribute 'transpose_weight' needs format float32");
-    require(scales_ == (format_ == HeadFormat::kBinary),
-            "LmHeadTopK: input 'scales' goes with format binary, and only with it");
-    require(attributes.integer("num_log_sum_exp") <= 1, "LmHeadTopK: attribute 'num_log_sum_exp' must be 0 or 1");
+    const bool binary = format_ == HeadFormat::kBinary;
+    require(!hiddenScale_ || binary, "LmHeadTopK: input 'hidden_scale' needs format binary");
+    require(binary ? vocabSize_ > 0 : vocabSize_ == 0,
+            "LmHeadTopK: attribute 'vocab_size' must be at least 1 with format binary, and 0 with another, but got " +
+                std::to_string(vocabSize_));
+    for (const char* count : {"num_hidden_scale", "num_bias", "num_log_sum_exp"}) {
+      require(attributes.integer(count) <= 1, std::string("LmHeadTopK: attribute '") + count + "' must be 0 or 1");
+    }
   }
 
   template <Device kDevice>
@@ -43,15 +51,12 @@ class LmHeadTopKKernel {
     require(hidden.rank() >= 1, "LmHeadTopK: input 'hidden' must have rank 1 or higher, but got a scalar");
     require(weight.rank() == 2, "LmHeadTopK: input 'weight' must have rank 2, but got shape " + weight.shape());
     LmHeadTopKArgs args{};
-    std::vector<int64_t> leading;
+    const std::vector<int64_t> leading = hidden.leadingShape();
     args.rows = 1;
-    for (int axis = 0; axis < hidden.rank() - 1; ++axis) {
-      leading.push_back(hidden.dim(axis));
-      args.rows *= leading.back();
-    }
+    for (const int64_t dim : leading) args.rows *= dim;
     args.format = format_;
     args.hiddenSize = hidden.dim(hidden.rank() - 1);
-    args.vocabSize = weight.dim(transposeWeight_ ? 1 : 0);
+    args.vocabSize = format_ == HeadFormat::kBinary ? vocabSize_ : weight.dim(transposeWeight_ ? 1 : 0);
     args.k = k_;
     args.vocabStart = vocabStart_;
     setWeight(weight, args);
@@ -62,20 +67,14 @@ class LmHeadTopKKernel {
                 std::to_string(vocabStart_));
 
     int next = 2;
-    const Tensor scales = scales_ ? context.input(next++) : Tensor(nullptr);
-    if (scales_) {
-      const int64_t groups = args.hiddenSize / groupSize_, words = (groups + 1) / 2;
-      require(scales.rank() == 2 && scales.dim(0) == args.vocabSize && scales.dim(1) == words,
-              "LmHeadTopK: input 'scales' must have shape [" + std::to_string(args.vocabSize) + "," +
-                  std::to_string(words) + "], but got " + scales.shape());
-      args.scales = scales.data<const uint16_t>();
-      args.scaleRowStride = 2 * words;
+    const Tensor hiddenScale = hiddenScale_ ? context.input(next++) : Tensor(nullptr);
+    if (hiddenScale_) {
+      requireShape("LmHeadTopK", "hidden_scale", hiddenScale, leading);
+      args.hiddenScale = hiddenScale.data<const float>();
     }
     const Tensor bias = bias_ ? context.input(next) : Tensor(nullptr);
     if (bias_) {
-      require(
-          bias.rank() == 1 && bias.dim(0) == args.vocabSize,
-          "LmHeadTopK: input 'bias' must have shape [" + std::to_string(args.vocabSize) + "], but got " + bias.shape());
+      requireShape("LmHeadTopK", "bias", bias, {args.vocabSize});
       args.bias = bias.data<const float>();
     }
 
@@ -121,11 +120,9 @@ class LmHeadTopKKernel {
       args.weightRowStride = transposeWeight_ ? 1 : args.hiddenSize;
       args.weightColumnStride = transposeWeight_ ? args.vocabSize : 1;
     } else if (format_ == HeadFormat::kBinary) {
-      require(groupSize_ > 0 && groupSize_ % 32 == 0 && args.hiddenSize % groupSize_ == 0,
-              "LmHeadTopK: attribute 'group_size' must be a multiple of 32 that divides " +
-                  std::to_string(args.hiddenSize) + ", but got " + std::to_string(groupSize_));
-      requireInner(1, args.hiddenSize / 32);
-      args.weightRowStride = args.hiddenSize / 32;
+      requireGroupSize("LmHeadTopK", groupSize_, args.hiddenSize);
+      const BinaryLayout layout{args.hiddenSize, groupSize_};
+      requireShape("LmHeadTopK", "weight", weight, {BinaryLayout::tiles(vocabSize_), layout.tileWords()});
       args.groupSize = groupSize_;
     } else {
       const int64_t words = (args.hiddenSize + 7) / 8 * 4;
@@ -139,7 +136,8 @@ class LmHeadTopKKernel {
   int64_t groupSize_;
   bool transposeWeight_;
   int64_t vocabStart_;
-  bool scales_;
+  int64_t vocabSize_;
+  bool hiddenScale_;
   bool bias_;
   bool logSumExp_;
 };
@@ -147,11 +145,12 @@ class LmHeadTopKKernel {
 }  // namespace
 
 void registerLmHeadTopK() {
-  defineOp("LmHeadTopK", {"hidden: float", "weight: Tweight", "scales: num_scales * int32", "bias: num_bias * float"},
+  defineOp("LmHeadTopK",
+           {"hidden: float", "weight: Tweight", "hidden_scale: num_hidden_scale * float", "bias: num_bias * float"},
            {"values: float", "indices: int32", "log_sum_exp: num_log_sum_exp * float"},
-           {"Tweight: {float, int32}", "num_scales: int >= 0 = 0", "num_bias: int >= 0 = 0",
+           {"Tweight: {float, int32}", "num_hidden_scale: int >= 0 = 0", "num_bias: int >= 0 = 0",
             "num_log_sum_exp: int >= 0 = 0", "format: string", "k: int >= 0", "group_size: int = 0",
-            "transpose_weight: bool = false", "vocab_start: int = 0"});
+            "transpose_weight: bool = false", "vocab_start: int = 0", "vocab_size: int = 0"});
   registerKernel<LmHeadTopKKernel>("LmHeadTopK");
 }
 

@@ -34,6 +34,8 @@ __attribute__((constructor)) void registerAll() {
     registerLmHeadTopK();
     registerPackHalf();
     registerBinarizeHead();
+    registerPackBinary();
+    registerQuantizeActivations();
     registerVocabParallelArgmax();
   } catch (const std::exception& error) {
     registrationError() = error.what();

@@ -46,6 +46,12 @@ class Tensor {
   int rank() const { return TF_NumDims(tensor_.get()); }
   int64_t dim(int axis) const { return TF_Dim(tensor_.get(), axis); }
   int64_t size() const { return TF_TensorElementCount(tensor_.get()); }
+  // All sizes but the last; the rank is at least 1.
+  std::vector<int64_t> leadingShape() const {
+    std::vector<int64_t> shape;
+    for (int axis = 0; axis < rank() - 1; ++axis) shape.push_back(dim(axis));
+    return shape;
+  }
   std::string shape() const {
     std::string text = "[";
     for (int axis = 0; axis < rank(); ++axis) text += (axis ? "," : "") + std::to_string(dim(axis));

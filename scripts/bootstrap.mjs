@@ -1,4 +1,4 @@
-// What `npm run setup`, `doctor`, `demo`, `test` and `test:sanitize` run. It starts from a fresh clone, where nothing is
+// What `npm run setup`, `doctor`, `demo`, `example:compare-heads`, `test` and `test:sanitize` run. It starts from a fresh clone, where nothing is
 // installed yet, so it uses Node.js alone. Each preparation does nothing when it was done before.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -106,6 +106,11 @@ function setup(args) {
   must(node([join(dist, 'src', 'setup', 'cli.js'), 'setup', ...args], { quietOutput: true }), 'Setup');
 }
 
+function example(name, args) {
+  setup([]);
+  process.exit(node([join(dist, 'examples', `${name}.js`), ...args]));
+}
+
 function test(args) {
   setup(['--cuda-kernels']);
   const checked = npm(['run', 'check']);
@@ -148,10 +153,8 @@ function sanitize(args) {
 const commands = {
   setup: (args) => setup(args),
   doctor: (args) => process.exit(node([join(dist, 'src', 'setup', 'cli.js'), 'doctor', ...args])),
-  demo: (args) => {
-    setup([]);
-    process.exit(node([join(dist, 'examples', 'demo.js'), ...args]));
-  },
+  demo: (args) => example('demo', args),
+  'compare-heads': (args) => example('compare_heads', args),
   test,
   sanitize,
 };

@@ -1,11 +1,16 @@
+export type { BinaryHeadParts } from './binary_head';
 export type { DenseFormat, HeadFormat } from './kernel_names';
 export type { BinarizeHeadOptions, BinaryHeadSource, DenseHeadOptions } from './lm_head';
 export { LmHead } from './lm_head';
 export type { LmHeadTopKLogSumExpResult, LmHeadTopKOptions, LmHeadTopKResult } from './ops/lm_head_topk';
 export { lmHeadTopK } from './ops/lm_head_topk';
+export type { LmHeadTopKBinaryOptions } from './ops/lm_head_topk_binary';
+export { lmHeadTopKBinary } from './ops/lm_head_topk_binary';
 export { lmHeadTopKDense } from './ops/lm_head_topk_dense';
 export type { VocabParallelArgmaxOptions } from './ops/local_argmax_candidates';
 export { localArgmaxCandidates } from './ops/local_argmax_candidates';
 export { pickFromCandidates } from './ops/pick_from_candidates';
+export type { QuantizedActivations } from './ops/quantize_activations';
+export { quantizeActivations } from './ops/quantize_activations';
 export { vocabParallelArgmax } from './ops/vocab_parallel_argmax';
 export { registerLmHeadKernels } from './register';

@@ -16,11 +16,14 @@ export interface LmHeadTopKInputs extends NamedTensorInfoMap {
    * float32: float32 [vocabSize, hiddenSize], or [hiddenSize, vocabSize] with `transposeWeight`.
    * bfloat16, float16: int32 [vocabSize, 4 * ceil(hiddenSize / 8)], two elements a word, the lower column in the lower
    * half, rows padded with zeros to 16 bytes.
-   * binary: int32 [vocabSize, hiddenSize / 32], bit b of word w is column 32w+b, set means +1.
+   * binary: bits and scales in one int32 [tiles, tileWords], as `PackBinary` returns them.
    */
   weight: TensorInfo;
-  /** binary alone: fp16 pairs in int32, [vocabSize, ceil(groups / 2)]. */
-  scales?: TensorInfo;
+  /**
+   * binary alone: float32 [...]. `hidden` then holds whole numbers in [-127, 127] already, and this is what they are
+   * multiplied by; without it, the kernel quantizes `hidden` as `QuantizeActivations` does.
+   */
+  hiddenScale?: TensorInfo;
   /** float32 [vocabSize]. */
   bias?: TensorInfo;
 }
@@ -29,6 +32,8 @@ export interface LmHeadTopKAttrs {
   k: number;
   /** Columns that share a scale; 0 unless `format` is 'binary'. */
   groupSize: number;
+  /** True size of a binary head's vocabulary, which is padded to whole tiles; 0 unless `format` is 'binary'. */
+  vocabSize: number;
   /** Only with format 'float32'. */
   transposeWeight: boolean;
   /** Added to every returned id. */
@@ -58,6 +63,43 @@ export interface BinarizeHeadInputs extends NamedTensorInfoMap {
 }
 export interface BinarizeHeadAttrs {
   groupSize: number;
+}
+
+/**
+ * The bits and scales of a binary head to the layout that its kernels read (`backends/binary_layout.ts`); output int32
+ * [ceil(vocabSize / 64), tileWords]. Scales are rounded to float16.
+ */
+export const PackBinary = 'PackBinary';
+export interface PackBinaryInputs extends NamedTensorInfoMap {
+  /** int32 [vocabSize, hiddenSize / 32]: bit b of word w is column 32w+b; set means +1, clear means -1. */
+  bits: TensorInfo;
+  /** float32 [vocabSize, hiddenSize / groupSize]. */
+  scales: TensorInfo;
+}
+export interface PackBinaryAttrs {
+  groupSize: number;
+}
+
+/** The inverse of `PackBinary`; outputs [bits, scales], the scales as they are stored. */
+export const UnpackBinary = 'UnpackBinary';
+export interface UnpackBinaryInputs extends NamedTensorInfoMap {
+  /** int32 [ceil(vocabSize / 64), tileWords]. */
+  packed: TensorInfo;
+}
+export interface UnpackBinaryAttrs {
+  vocabSize: number;
+  hiddenSize: number;
+  groupSize: number;
+}
+
+/**
+ * Rows in 8 bits: scale = absmax / 127, q = round-half-even(h / scale) in [-127, 127], both in float32; outputs [q int32
+ * [..., size], scale float32 [...]]. q is 0 where the scale is 0, and for a row with NaN or an infinity, whose scale is NaN.
+ */
+export const QuantizeActivations = 'QuantizeActivations';
+export interface QuantizeActivationsInputs extends NamedTensorInfoMap {
+  /** float32 [..., size], of rank 1 or higher. */
+  hidden: TensorInfo;
 }
 
 /** Best (order-preserving key, id) of 8 slices of a row; output int32 [rows, 16]. */

@@ -1,10 +1,12 @@
 import * as tf from '@tensorflow/tfjs-core';
 import { HALF_OVERFLOW } from './backends/half';
 import type { HalfFormat } from './backends/half';
-import type { BinarizeHeadAttrs, DenseFormat, HeadFormat, PackHalfAttrs } from './kernel_names';
-import { BinarizeHead, PackHalf } from './kernel_names';
+import type { BinaryHeadParts } from './binary_head';
+import { checkGroupSize, checkHiddenSize, checkParts, packBinary } from './binary_head';
+import type { BinarizeHeadAttrs, DenseFormat, HeadFormat, PackHalfAttrs, UnpackBinaryAttrs } from './kernel_names';
+import { BinarizeHead, PackHalf, UnpackBinary } from './kernel_names';
 import { runKernel } from './ops/run_kernel';
-import { checkBoolean, checkOptions, describe, fail, shapeText, toBias, toMatrix } from './ops/validate';
+import { checkBoolean, checkOptions, describe, fail, toBias, toMatrix } from './ops/validate';
 
 /** Elements that a check of dense weights looks at in one go, so that it needs little memory. */
 const CHECK_ELEMENTS = 1 << 24;
@@ -34,7 +36,6 @@ export type BinarizeHeadOptions = Pick<BinaryHeadSource, 'groupSize' | 'bias'>;
 /** Weights in kernel layout: see `LmHeadTopKInputs` in kernel_names.ts. */
 export interface LmHeadTensors {
   weight: tf.Tensor2D;
-  scales?: tf.Tensor2D;
   bias?: tf.Tensor1D;
 }
 
@@ -57,8 +58,8 @@ interface HeadLayout {
  * ```
  *
  * A head owns its tensors: they outlive an enclosing `tf.tidy` and end with `dispose()`. The tensors it is made from are
- * not consumed; a float32 matrix, `bits` and `bias` are shared with it rather than copied, so disposing them there is
- * harmless and frees nothing while the head lives.
+ * not consumed; a float32 matrix and `bias` are shared with it rather than copied, so disposing them there is harmless
+ * and frees nothing while the head lives.
  */
 export class LmHead {
   /** Type the weights are stored in: 'float32', 'bfloat16', 'float16' or 'binary'. */
@@ -136,7 +137,11 @@ export class LmHead {
     return LmHead.make(() => {
       const bits = toMatrix(op, 'bits', source.bits, 'int32', '[vocabulary, hidden / 32]');
       const scales = toMatrix(op, 'scales', source.scales, 'float32', '[vocabulary, hidden / groupSize]');
-      return binaryParts(op, bits, scales, groupSize, bias, 'scales', 'be finite and not overflow float16');
+      checkParts(op, { bits, scales }, groupSize);
+      const [vocabSize, words] = bits.shape;
+      const checkedBias = bias === undefined ? undefined : toBias(op, bias, vocabSize);
+      const layout = binaryLayout(vocabSize, 32 * words, groupSize);
+      return [layout, { weight: packBinary(op, { bits, scales }, groupSize), bias: checkedBias }];
     });
   }
 
@@ -160,11 +165,28 @@ export class LmHead {
       const attrs: BinarizeHeadAttrs = { groupSize };
       const [bits, scales] = runKernel<tf.Tensor2D[]>(BinarizeHead, { weight: matrix }, attrs);
       const expected = 'have groups whose mean |w| is finite and does not overflow float16';
-      return binaryParts(op, bits, scales, groupSize, checkedBias, 'weight', expected);
+      const packed = packBinary(op, { bits, scales }, groupSize, 'weight', expected);
+      return [binaryLayout(vocabSize, hiddenSize, groupSize), { weight: packed, bias: checkedBias }];
     });
   }
 
-  /** Bytes that weights, scales and bias take on the device. */
+  /**
+   * The bits and scales of a binary head, as new tensors.
+   * @returns `bits` int32 [vocabSize, hiddenSize / 32], as `LmHead.binary` takes them; `scales` float32 [vocabSize,
+   *     hiddenSize / groupSize], as they are stored, that is, rounded to float16.
+   * @throws Error if the head is dense or has been disposed.
+   */
+  unpack(): BinaryHeadParts {
+    const op = 'LmHead.unpack';
+    if (this.format !== 'binary') fail(op, 'head', 'be binary', `one in ${this.format}`);
+    if (this.isDisposed) fail(op, 'head', 'be a head that exists', 'one that has been disposed');
+    const { vocabSize, hiddenSize, groupSize } = this;
+    const attrs: UnpackBinaryAttrs = { vocabSize, hiddenSize, groupSize };
+    const [bits, scales] = runKernel<tf.Tensor2D[]>(UnpackBinary, { packed: this.kept.weight }, attrs);
+    return { bits, scales };
+  }
+
+  /** Bytes that weights (with scales, and the padding of their layout) and bias take on the device. */
   get bytes(): number {
     return present(this.kept).reduce((sum, tensor) => sum + tensor.size * 4, 0);
   }
@@ -187,30 +209,22 @@ export class LmHead {
   private static make(build: () => [HeadLayout, LmHeadTensors]): LmHead {
     let layout!: HeadLayout;
     const tensors = tf.tidy(() => {
-      const [builtLayout, { weight, scales, bias }] = build();
+      const [builtLayout, { weight, bias }] = build();
       layout = builtLayout;
       // A clone shares its memory with the tensor it is made from, and may outlive it.
-      return { weight: tf.clone(weight), scales: scales && tf.clone(scales), bias: bias && tf.clone(bias) };
+      return { weight: tf.clone(weight), bias: bias && tf.clone(bias) };
     }) as LmHeadTensors;
     for (const tensor of present(tensors)) tf.keep(tensor);
     return new LmHead(layout, tensors);
   }
 }
 
-function present({ weight, scales, bias }: LmHeadTensors): tf.Tensor[] {
-  return [weight, scales, bias].filter((tensor) => tensor !== undefined);
+function present({ weight, bias }: LmHeadTensors): tf.Tensor[] {
+  return [weight, bias].filter((tensor) => tensor !== undefined);
 }
 
-function checkGroupSize(op: string, groupSize: unknown): void {
-  if (!Number.isInteger(groupSize) || (groupSize as number) < 32 || (groupSize as number) % 32 !== 0) {
-    fail(op, 'groupSize', 'be a positive multiple of 32', describe(groupSize));
-  }
-}
-
-function checkHiddenSize(op: string, argument: string, hiddenSize: number, groupSize: number): void {
-  if (hiddenSize % groupSize !== 0) {
-    fail(op, argument, `have a hiddenSize that is a multiple of groupSize (${groupSize})`, `hiddenSize ${hiddenSize}`);
-  }
+function binaryLayout(vocabSize: number, hiddenSize: number, groupSize: number): HeadLayout {
+  return { format: 'binary', vocabSize, hiddenSize, groupSize, transposeWeight: false };
 }
 
 /** Whether a finite element's magnitude is at least `limit`; NaN compares false. */
@@ -230,30 +244,4 @@ function overflows(matrix: tf.Tensor2D, limit: number): boolean {
 function packHalf(x: tf.Tensor2D, format: HalfFormat, transpose: boolean, multipleOf: number): tf.Tensor2D {
   const attrs: PackHalfAttrs = { format, transpose, multipleOf };
   return runKernel<tf.Tensor2D>(PackHalf, { x }, attrs);
-}
-
-/** Checks and packs a binary head; `argument` and `expected` tell whose scales they are. */
-function binaryParts(
-  op: string,
-  bits: tf.Tensor2D,
-  scales: tf.Tensor2D,
-  groupSize: number,
-  bias: tf.Tensor1D | tf.TensorLike | undefined,
-  argument: string,
-  expected: string,
-): [HeadLayout, LmHeadTensors] {
-  const [vocabSize, words] = bits.shape;
-  const hiddenSize = 32 * words;
-  checkHiddenSize(op, 'bits', hiddenSize, groupSize);
-  const groups = hiddenSize / groupSize;
-  if (scales.shape[0] !== vocabSize || scales.shape[1] !== groups) {
-    fail(op, 'scales', `have shape [${vocabSize},${groups}] to go with bits`, `shape ${shapeText(scales.shape)}`);
-  }
-  const checkedBias = bias === undefined ? undefined : toBias(op, bias, vocabSize);
-  // One comparison finds NaN and infinities as well: they are not less than the limit.
-  if (!tf.all(tf.less(tf.abs(scales), HALF_OVERFLOW.float16)).dataSync()[0]) {
-    fail(op, argument, expected, 'a scale that is not');
-  }
-  const layout: HeadLayout = { format: 'binary', vocabSize, hiddenSize, groupSize, transposeWeight: false };
-  return [layout, { weight: bits, scales: packHalf(scales, 'float16', false, 2), bias: checkedBias }];
 }

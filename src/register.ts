@@ -4,14 +4,18 @@ import * as composed from './backends/composed/lm_head_topk';
 import { binarizeHeadConfig } from './backends/cpu/binarize_head';
 import { lmHeadTopKConfig } from './backends/cpu/lm_head_topk';
 import { localArgmaxCandidatesConfig } from './backends/cpu/local_argmax_candidates';
+import { packBinaryConfig, unpackBinaryConfig } from './backends/cpu/pack_binary';
 import { packHalfConfig } from './backends/cpu/pack_half';
 import { pickFromCandidatesConfig } from './backends/cpu/pick_from_candidates';
+import { quantizeActivationsConfig } from './backends/cpu/quantize_activations';
 import { vocabParallelArgmaxConfig } from './backends/cpu/vocab_parallel_argmax';
 import * as tensorflowBinarizeHead from './backends/tensorflow/binarize_head';
 import * as tensorflowLmHeadTopK from './backends/tensorflow/lm_head_topk';
 import * as tensorflowLocalArgmaxCandidates from './backends/tensorflow/local_argmax_candidates';
+import * as tensorflowPackBinary from './backends/tensorflow/pack_binary';
 import * as tensorflowPackHalf from './backends/tensorflow/pack_half';
 import * as tensorflowPickFromCandidates from './backends/tensorflow/pick_from_candidates';
+import * as tensorflowQuantizeActivations from './backends/tensorflow/quantize_activations';
 import * as tensorflowVocabParallelArgmax from './backends/tensorflow/vocab_parallel_argmax';
 import { restoreNodeUtil } from './native/node_compat';
 
@@ -19,6 +23,9 @@ import { restoreNodeUtil } from './native/node_compat';
 const plainConfigs = [
   packHalfConfig,
   binarizeHeadConfig,
+  packBinaryConfig,
+  unpackBinaryConfig,
+  quantizeActivationsConfig,
   localArgmaxCandidatesConfig,
   pickFromCandidatesConfig,
   vocabParallelArgmaxConfig,
@@ -32,6 +39,9 @@ const tensorflowConfigs = [
   tensorflowLmHeadTopK.lmHeadTopKConfig,
   tensorflowPackHalf.packHalfConfig,
   tensorflowBinarizeHead.binarizeHeadConfig,
+  tensorflowPackBinary.packBinaryConfig,
+  tensorflowPackBinary.unpackBinaryConfig,
+  tensorflowQuantizeActivations.quantizeActivationsConfig,
   tensorflowLocalArgmaxCandidates.localArgmaxCandidatesConfig,
   tensorflowPickFromCandidates.pickFromCandidatesConfig,
   tensorflowVocabParallelArgmax.vocabParallelArgmaxConfig,

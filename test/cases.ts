@@ -47,6 +47,11 @@ export const BINARY_SHAPES: readonly BinaryShape[] = [
   { rows: 64, hiddenSize: 512, vocabSize: 257, groupSize: 128 },
   { rows: 1, hiddenSize: 2048, vocabSize: 300, groupSize: 2048 },
   { rows: 1, hiddenSize: 128, vocabSize: 5000, groupSize: 128 },
+  { rows: 8, hiddenSize: 160, vocabSize: 63, groupSize: 160 },
+  { rows: 9, hiddenSize: 384, vocabSize: 64, groupSize: 96 },
+  { rows: 17, hiddenSize: 640, vocabSize: 70, groupSize: 64 },
+  { rows: 3, hiddenSize: 2304, vocabSize: 129, groupSize: 256 },
+  { rows: 1, hiddenSize: 16384, vocabSize: 100, groupSize: 128 },
   { rows: 1, hiddenSize: 512, vocabSize: 128256, groupSize: 128, large: true },
   { rows: 4, hiddenSize: 512, vocabSize: 32001, groupSize: 64, large: true },
   { rows: 64, hiddenSize: 768, vocabSize: 2100, groupSize: 256, large: true },
@@ -92,6 +97,29 @@ export function randomSigns(length: number, seed: number): Int8Array {
   const signs = new Int8Array(length);
   for (let i = 0; i < length; i++) signs[i] = next() < 0.5 ? -1 : 1;
   return signs;
+}
+
+export const AWKWARD_ROWS = 11;
+
+/** Rows of hidden that are hard to quantize: of halves, zero, tiny, huge, of one value, or not finite. */
+export function awkwardRows(hiddenSize: number): Float32Array {
+  const h = new Float32Array(AWKWARD_ROWS * hiddenSize);
+  const rows = Array.from({ length: AWKWARD_ROWS }, (_, r) => h.subarray(r * hiddenSize, (r + 1) * hiddenSize));
+  rows[0].set(randomIntegers(hiddenSize, -40, 40, 27).map((x) => x + 0.5)); // every quotient is a tie
+  rows[0][5] = 127;
+  rows[2].fill(1.401298464324817e-45); // absmax / 127 underflows to 0
+  rows[3].set(randomFloats(hiddenSize, 28).map((x) => x * 1e-43)); // a subnormal scale
+  rows[4].set(randomFloats(hiddenSize, 29).map((x) => x * 3e38));
+  rows[5].fill(-7);
+  rows[6].set(randomFloats(hiddenSize, 36));
+  rows[6][hiddenSize - 1] = NaN;
+  rows[7].set(randomFloats(hiddenSize, 37));
+  rows[7][0] = Infinity;
+  rows[8].fill(-0);
+  rows[9].set(randomFloats(hiddenSize, 38).map((x) => x * 3e38));
+  rows[9][1] = -Infinity;
+  rows[10].fill(3.4028234663852886e38);
+  return h;
 }
 
 /** A head of given weights, its source tensors disposed. */

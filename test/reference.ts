@@ -3,7 +3,7 @@
  * code with src/.
  */
 // jest looks globals up slowly, and these are used in inner loops
-const { abs, floor, fround, max, min, round } = Math;
+const { abs, ceil, floor, fround, max, min, round } = Math;
 const { isFinite } = Number;
 
 export type Matrix = Float32Array | Float64Array;
@@ -102,18 +102,71 @@ export function packSigns(signs: Int8Array): Int32Array {
   return bits;
 }
 
+/**
+ * The words that a binary head is packed into, in the order in which they lie: for each tile of 64 ids its bits, in chunks
+ * of up to 4 blocks of 128 columns, and then its scales as float16 bits, for four groups at a time.
+ */
+export function packedWords(bits: Int32Array, halves: Uint16Array, vocabSize: number): number[] {
+  const [words, groups] = [bits.length / vocabSize, halves.length / vocabSize];
+  const blocks = ceil(words / 4);
+  const bitsAt = (id: number, word: number) => (id < vocabSize && word < words ? bits[id * words + word] : 0);
+  const halfAt = (id: number, group: number) => (id < vocabSize && group < groups ? halves[id * groups + group] : 0);
+  const packed: number[] = [];
+  for (let tile = 0; tile < vocabSize; tile += 64) {
+    for (let firstBlock = 0; firstBlock < blocks; firstBlock += 4) {
+      for (let id = tile; id < tile + 64; id++) {
+        for (let word = 0; word < 4; word++) {
+          for (let block = firstBlock; block < min(blocks, firstBlock + 4); block++) {
+            packed.push(bitsAt(id, 4 * block + word));
+          }
+        }
+      }
+    }
+    for (let group = 0; group < groups; group += 4) {
+      for (let id = tile; id < tile + 64; id++) {
+        for (const g of [group, group + 2]) packed.push(halfAt(id, g) | (halfAt(id, g + 1) << 16));
+      }
+    }
+  }
+  return packed;
+}
+
+/** Rows in 8 bits: hidden is about q * scale. */
+export interface QuantizedRows {
+  /** Whole numbers in [-127, 127], [rows, hiddenSize]. */
+  q: Int32Array;
+  /** [rows]. */
+  scale: Float32Array;
+}
+
+export function quantizeRows(hidden: Float32Array, hiddenSize: number): QuantizedRows {
+  const q = new Int32Array(hidden.length);
+  const scale = new Float32Array(hidden.length / hiddenSize);
+  for (let row = 0; row < scale.length; row++) {
+    const h = hidden.subarray(row * hiddenSize, (row + 1) * hiddenSize);
+    const absmax = h.reduce((largest, x) => max(largest, abs(x)), 0); // max gives NaN when there is one
+    scale[row] = isFinite(absmax) ? fround(absmax / 127) : NaN;
+    if (!(scale[row] > 0)) continue;
+    for (let i = 0; i < hiddenSize; i++) {
+      q[row * hiddenSize + i] = max(-127, min(127, roundToEven(fround(h[i] / scale[row]))));
+    }
+  }
+  return { q, scale };
+}
+
 /** The arithmetic of binary scores, rounding for rounding: the bits that every backend must give. */
 export function binaryScores(hidden: Float32Array, head: BinaryWeights, bias?: Float32Array): Float32Array[] {
+  return quantizedScores(quantizeRows(hidden, head.hiddenSize), head, bias);
+}
+
+/** `binaryScores` of rows that are in 8 bits already. */
+export function quantizedScores(rows: QuantizedRows, head: BinaryWeights, bias?: Float32Array): Float32Array[] {
   const { vocabSize, hiddenSize, groupSize, signs } = head;
   const scales = head.scales.map((scale) => roundToHalf(scale, 'float16'));
   const groups = hiddenSize / groupSize;
-  const rows = hidden.length / hiddenSize;
-  return Array.from({ length: rows }, (_, row) => {
-    const h = hidden.subarray(row * hiddenSize, (row + 1) * hiddenSize);
-    const absmax = h.reduce((largest, x) => max(largest, abs(x)), 0); // max gives NaN when there is one
-    const scale = isFinite(absmax) ? fround(absmax / 127) : NaN;
-    const q = Array.from(h, (x) => (scale > 0 ? max(-127, min(127, roundToEven(fround(x / scale)))) : 0));
-    return Float32Array.from({ length: vocabSize }, (_unused, id) => {
+  return Array.from(rows.scale, (scale, row) => {
+    const q = rows.q.subarray(row * hiddenSize, (row + 1) * hiddenSize);
+    return Float32Array.from({ length: vocabSize }, (_, id) => {
       const sums = [0, 0, 0, 0];
       for (let group = 0; group < groups; group++) {
         let dot = 0;

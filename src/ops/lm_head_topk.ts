@@ -1,16 +1,16 @@
 import * as tf from '@tensorflow/tfjs-core';
-import type { LmHeadTopKAttrs } from '../kernel_names';
+import type { HeadFormat, LmHeadTopKAttrs } from '../kernel_names';
 import { LmHeadTopK } from '../kernel_names';
 import type { LmHeadTensors } from '../lm_head';
 import { LmHead } from '../lm_head';
 import { runKernel } from './run_kernel';
 import {
   checkBoolean,
+  checkInner,
   checkInteger,
   checkOptions,
   fail,
   MAX_VOCAB_END,
-  shapeText,
   toBias,
   toMatrix,
   toTensor,
@@ -96,11 +96,15 @@ export function lmHeadTopK(
   return topKOfHead('lmHeadTopK', 'head', hidden, head, k, options);
 }
 
-type ResolvedHead = Omit<LmHeadTopKAttrs, 'k' | 'vocabStart' | 'logSumExp'> & {
+/** Sizes, attributes and tensors of either kind of head, with the bias of the call among the tensors. */
+export interface ResolvedHead {
+  format: HeadFormat;
   vocabSize: number;
   hiddenSize: number;
+  groupSize: number;
+  transposeWeight: boolean;
   tensors: LmHeadTensors;
-};
+}
 
 /** `lmHeadTopK` under the name, and the name of its second argument, that an error should tell. Other ops are made of it. */
 export function topKOfHead(
@@ -114,22 +118,30 @@ export function topKOfHead(
   return tf.tidy(op, () => {
     checkOptions(op, options, ['bias', 'transposeWeight', 'vocabStart', 'logSumExp']);
     const { vocabStart = 0, logSumExp = false } = options;
-    const { vocabSize, hiddenSize, tensors, ...attrs } = resolveHead(op, headArgument, head, options);
+    const resolved = resolveHead(op, headArgument, head, options);
+    const { vocabSize, hiddenSize } = resolved;
     const $hidden = toTensor(op, 'hidden', hidden, 'float32');
-    if ($hidden.rank === 0) fail(op, 'hidden', 'have rank 1 or higher', 'a scalar');
-    if ($hidden.shape[$hidden.rank - 1] !== hiddenSize) {
-      fail(op, 'hidden', `have inner size ${hiddenSize} (the head's hiddenSize)`, `shape ${shapeText($hidden.shape)}`);
-    }
+    checkInner(op, 'hidden', $hidden, hiddenSize, "the head's hiddenSize");
     checkInteger(op, 'k', k, 0, vocabSize);
     checkInteger(op, 'vocabStart', vocabStart, 0, MAX_VOCAB_END - vocabSize);
     checkBoolean(op, 'logSumExp', logSumExp);
-
-    const leading = $hidden.shape.slice(0, -1);
-    const rows = tf.util.sizeFromShape(leading);
-    if (rows === 0 || (k === 0 && !logSumExp)) return emptyResult(leading, k, logSumExp);
-    const kernelAttrs: LmHeadTopKAttrs = { ...attrs, k, vocabStart, logSumExp };
-    return toResult(runKernel<tf.Tensor[]>(LmHeadTopK, { hidden: $hidden, ...tensors }, kernelAttrs));
+    return runTopK({ hidden: $hidden }, resolved, { k, vocabStart, logSumExp });
   });
+}
+
+/** Runs the kernel on arguments that have been checked. Call it within a tidy. */
+export function runTopK(
+  inputs: { hidden: tf.Tensor; hiddenScale?: tf.Tensor },
+  head: ResolvedHead,
+  { k, vocabStart, logSumExp }: Pick<LmHeadTopKAttrs, 'k' | 'vocabStart' | 'logSumExp'>,
+): LmHeadTopKResult {
+  const leading = inputs.hidden.shape.slice(0, -1);
+  const rows = tf.util.sizeFromShape(leading);
+  if (rows === 0 || (k === 0 && !logSumExp)) return emptyResult(leading, k, logSumExp);
+  const { format, groupSize, transposeWeight, tensors } = head;
+  const vocabSize = format === 'binary' ? head.vocabSize : 0;
+  const attrs: LmHeadTopKAttrs = { format, k, groupSize, vocabSize, transposeWeight, vocabStart, logSumExp };
+  return toResult(runKernel<tf.Tensor[]>(LmHeadTopK, { ...inputs, ...tensors }, attrs));
 }
 
 function toResult([values, indices, logSumExp]: tf.Tensor[]): LmHeadTopKResult {
@@ -143,7 +155,6 @@ function emptyResult(leading: number[], k: number, logSumExp: boolean): LmHeadTo
   return toResult(logSumExp ? [...best, tf.tensor([], leading, 'float32')] : best);
 }
 
-/** Sizes, attributes and tensors of either kind of head, with the bias of the call among the tensors. */
 function resolveHead(
   op: string,
   argument: string,

@@ -85,6 +85,14 @@ export function toMatrix(
   return matrix;
 }
 
+/** Checks that a tensor has rank 1 or higher and rows of `size`, which `what` explains. */
+export function checkInner(op: string, argument: string, tensor: tf.Tensor, size: number, what: string): void {
+  if (tensor.rank === 0) fail(op, argument, 'have rank 1 or higher', 'a scalar');
+  if (tensor.shape[tensor.rank - 1] !== size) {
+    fail(op, argument, `have inner size ${size} (${what})`, `shape ${shapeText(tensor.shape)}`);
+  }
+}
+
 export function checkInteger(op: string, argument: string, value: unknown, low: number, high: number): void {
   if (!Number.isInteger(value) || (value as number) < low || (value as number) > high) {
     fail(op, argument, `be an integer in [${low}, ${high}]`, describe(value));

@@ -14,10 +14,17 @@ const target = [
  * Unpacks wheels into a folder with `python -m pip install --target`.
  * @param what named in error messages, such as 'TensorFlow 2.21.0'
  * @param wheels requirements such as 'tensorflow==2.21.0', or ['--require-hashes', '-r', FILE]
+ * @param again what error messages ask for in the end
  * @throws SetupError with the reason in one sentence
  */
 export async function pipInstall(
-  { python, folder, what, wheels }: { python: string; folder: string; what: string; wheels: string[] },
+  {
+    python,
+    folder,
+    what,
+    wheels,
+    again = 'run setup again',
+  }: { python: string; folder: string; what: string; wheels: string[]; again?: string },
   report: (line: string) => void,
 ): Promise<void> {
   // pip unpacks in its temporary folder first; the system's may be small, so it gets one on the same disk
@@ -42,7 +49,7 @@ export async function pipInstall(
     ...wheels,
   ];
   const { code, output } = await runCommand(python, args, { env, onLine: (line) => report(line) });
-  if (code !== 0) throw pipFailure(output, what);
+  if (code !== 0) throw pipFailure(output, what, again);
   rmSync(temporary, { recursive: true, force: true });
 }
 
@@ -55,22 +62,20 @@ const networkTrouble = new RegExp(
 );
 
 /** Turns pip's messages into one sentence. */
-export function pipFailure(output: string, what: string): SetupError {
+function pipFailure(output: string, what: string, again: string): SetupError {
   if (/No space left on device|ENOSPC|Errno 28/.test(output)) {
-    return new SetupError(
-      `The disk became full while ${what} was being installed: free some space and run setup again.`,
-    );
+    return new SetupError(`The disk became full while ${what} was being installed: free some space and ${again}.`);
   }
   if (/DO NOT MATCH THE HASHES/.test(output)) {
     return new SetupError(
       `A file that pip downloaded for ${what} is not the one that this package was tested with (its sha256 differs): ` +
-        'clear pip\'s cache with "python3 -m pip cache purge", check the package index that pip is set to, and run setup again.',
+        `clear pip's cache with "python3 -m pip cache purge", check the package index that pip is set to, and ${again}.`,
     );
   }
   // without network pip ends with 'No matching distribution' as well, so this comes first
   if (networkTrouble.test(output)) {
     return new SetupError(
-      `pip could not reach its package index to download ${what}: check the network (and HTTPS_PROXY or PIP_INDEX_URL if you need them) and run setup again.`,
+      `pip could not reach its package index to download ${what}: check the network (and HTTPS_PROXY or PIP_INDEX_URL if you need them) and ${again}.`,
     );
   }
   if (/No matching distribution found|Could not find a version/.test(output)) {

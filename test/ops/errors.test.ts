@@ -3,12 +3,17 @@ import * as tf from '@tensorflow/tfjs-core';
 import {
   LmHead,
   lmHeadTopK,
+  lmHeadTopKBinary,
   lmHeadTopKDense,
   localArgmaxCandidates,
   pickFromCandidates,
+  quantizeActivations,
   registerLmHeadKernels,
   vocabParallelArgmax,
 } from 'tfjs-lm-head';
+import type { LmHeadTopKAttrs } from '../../src/kernel_names';
+import { LmHeadTopK, PackBinary, QuantizeActivations, UnpackBinary } from '../../src/kernel_names';
+import { runKernel } from '../../src/ops/run_kernel';
 import { describeEachBackend } from '../backends';
 
 /** What a test may use; made before and disposed after it, so that a leak shows. */
@@ -21,6 +26,8 @@ interface Fixture {
   head: LmHead;
   biasedHead: LmHead;
   int: tf.Tensor2D;
+  /** Scales of `int`. */
+  intScale: tf.Tensor1D;
   disposed: tf.Tensor2D;
   disposedHead: LmHead;
 }
@@ -41,6 +48,7 @@ function makeFixture(): Fixture {
     head: LmHead.dense(weight),
     biasedHead: LmHead.dense(weight, { bias }),
     int: tf.ones([2, 64], 'int32'),
+    intScale: tf.ones([2]),
     disposed,
     disposedHead,
   };
@@ -102,6 +110,48 @@ const TOP_K: Fault[] = [
 const TOP_K_DENSE: Fault[] = [
   ['a default k over the vocabulary', "'k' must be an integer in [0, 5], but got 50", (f) => lmHeadTopKDense(f.hidden, f.weight)],
   ['a weight of rank 1', "'weight' must have shape [vocabulary, hidden], both at least 1, but got shape [5]", (f) => lmHeadTopKDense(f.hidden, untyped(f.bias), 1)],
+];
+
+// prettier-ignore
+const TOP_K_BINARY: Fault[] = [
+  ['a scalar actQ', "'actQ' must have rank 1 or higher, but got a scalar", (f) => lmHeadTopKBinary(1, 1, f.bits, f.scales, { groupSize: 32, k: 1 })],
+  ['a float32 actQ', "'actQ' must have dtype int32, but got dtype float32", (f) => lmHeadTopKBinary(f.hidden, f.intScale, f.bits, f.scales, { groupSize: 32, k: 1 })],
+  ['a disposed actQ', "'actQ' must be a tensor that exists", (f) => lmHeadTopKBinary(f.disposed, f.intScale, f.bits, f.scales, { groupSize: 32, k: 1 })],
+  ['an actQ of another size', "'actQ' must have inner size 64 (the head's hiddenSize), but got shape [2,32]", (f) => lmHeadTopKBinary(tf.ones([2, 32], 'int32'), f.intScale, f.bits, f.scales, { groupSize: 32, k: 1 })],
+  ['an actQ of -128', "'actQ' must lie in [-127, 127], but got a magnitude of 128", (f) => lmHeadTopKBinary(tf.fill([2, 64], -128, 'int32'), f.intScale, f.bits, f.scales, { groupSize: 32, k: 1 })],
+  ['an actQ of 128', "'actQ' must lie in [-127, 127], but got a magnitude of 128", (f) => lmHeadTopKBinary(tf.fill([2, 64], 128, 'int32'), f.intScale, f.bits, f.scales, { groupSize: 32, k: 1 })],
+  ['the least actQ', "'actQ' must lie in [-127, 127], but got a magnitude of 2147483648", (f) => lmHeadTopKBinary(tf.fill([2, 64], -(2 ** 31), 'int32'), f.intScale, f.bits, f.scales, { groupSize: 32, k: 1 })],
+  ['an actScale for other rows', "'actScale' must have shape [2] to go with actQ, but got shape [5]", (f) => lmHeadTopKBinary(f.int, f.bias, f.bits, f.scales, { groupSize: 32, k: 1 })],
+  ['an actScale of another rank', "'actScale' must have shape [2] to go with actQ, but got shape [2,1]", (f) => lmHeadTopKBinary(f.int, [[1], [1]], f.bits, f.scales, { groupSize: 32, k: 1 })],
+  ['an int32 actScale', "'actScale' must have dtype float32, but got dtype int32", (f) => lmHeadTopKBinary(f.int, new Int32Array(2), f.bits, f.scales, { groupSize: 32, k: 1 })],
+  ['float32 bits', "'bits' must have dtype int32, but got dtype float32", (f) => lmHeadTopKBinary(f.int, f.intScale, f.scales, f.scales, { groupSize: 32, k: 1 })],
+  ['bits of rank 1', "'bits' must have shape [vocabulary, hidden / 32], both at least 1, but got shape [2]", (f) => lmHeadTopKBinary(f.int, f.intScale, [1, 2], f.scales, { groupSize: 32, k: 1 })],
+  ['int32 scales', "'scales' must have dtype float32, but got dtype int32", (f) => lmHeadTopKBinary(f.int, f.intScale, f.bits, f.bits, { groupSize: 32, k: 1 })],
+  ['scales for other groups', "'scales' must have shape [5,1] to go with bits, but got shape [5,2]", (f) => lmHeadTopKBinary(f.int, f.intScale, f.bits, f.scales, { groupSize: 64, k: 1 })],
+  ['a scale that overflows float16', "'scales' must be finite and not overflow float16, but got a scale that is not", (f) => lmHeadTopKBinary(f.int, f.intScale, f.bits, tf.fill([5, 2], 65520), { groupSize: 32, k: 1 })],
+  ['a group size that is no multiple of 32', "'groupSize' must be a positive multiple of 32, but got 16", (f) => lmHeadTopKBinary(f.int, f.intScale, f.bits, f.scales, { groupSize: 16, k: 1 })],
+  ['a default group size that does not divide', "'bits' must have a hiddenSize that is a multiple of groupSize (128), but got hiddenSize 64", (f) => lmHeadTopKBinary(f.int, f.intScale, f.bits, f.scales, { k: 1 })],
+  ['a default k over the vocabulary', "'k' must be an integer in [0, 5], but got 50", (f) => lmHeadTopKBinary(f.int, f.intScale, f.bits, f.scales, { groupSize: 32 })],
+  ['a bias of the wrong length', "'bias' must have shape [5] (the vocabulary), but got shape [1]", (f) => lmHeadTopKBinary(f.int, f.intScale, f.bits, f.scales, { groupSize: 32, k: 1, bias: [1] })],
+  ['an unknown option', "'options' must have no other keys than bias, groupSize, k, but got 'vocabStart'", (f) => lmHeadTopKBinary(f.int, f.intScale, f.bits, f.scales, untyped({ groupSize: 32, k: 1, vocabStart: 1 }))],
+];
+
+// prettier-ignore
+const QUANTIZE: Fault[] = [
+  ['a scalar', "'hidden' must have rank 1 or higher, but got a scalar", () => quantizeActivations(3)],
+  ['rows of nothing', "'hidden' must have inner size 1 or more, but got shape [2,0]", () => quantizeActivations(tf.ones([2, 0]))],
+  ['an int32 hidden', "'hidden' must have dtype float32, but got dtype int32", (f) => quantizeActivations(f.int)],
+  ['a disposed hidden', "'hidden' must be a tensor that exists", (f) => quantizeActivations(f.disposed)],
+];
+
+// prettier-ignore
+const UNPACK: Fault[] = [
+  ['a dense head', "'head' must be binary, but got one in float32", (f) => f.head.unpack()],
+  ['a disposed head', "'head' must be a head that exists, but got one that has been disposed", (f) => {
+    const head = LmHead.binary({ bits: f.bits, scales: f.scales, groupSize: 32 });
+    head.dispose();
+    head.unpack();
+  }],
 ];
 
 // prettier-ignore
@@ -188,7 +238,44 @@ const PICK: Fault[] = [
   ['disposed candidates', "'candidates' must be a tensor that exists", (f) => pickFromCandidates(untyped(f.disposed))],
 ];
 
-describeEachBackend('errors', () => {
+/** `LmHeadTopK` on inputs and attributes that only a call without the public op can have. */
+function rawTopK(inputs: Record<string, tf.Tensor>, attrs: Partial<LmHeadTopKAttrs>): unknown {
+  const complete: LmHeadTopKAttrs = {
+    format: 'binary',
+    k: 1,
+    groupSize: 32,
+    vocabSize: 5,
+    transposeWeight: false,
+    vocabStart: 0,
+    logSumExp: false,
+    ...attrs,
+  };
+  return runKernel(LmHeadTopK, inputs, complete);
+}
+
+/** The weight of a binary head of [5, 64] in groups of 32: a tile of a block and a quad. */
+const packed = () => tf.zeros([1, 64 * 4 + 64 * 2], 'int32');
+
+/** What the native ops check themselves, for programs that call them without this package's TypeScript. */
+// prettier-ignore
+const NATIVE: Fault[] = [
+  ['PackBinary: bits of rank 1', "PackBinary: input 'bits' must have rank 2, but got shape [5]", (f) => runKernel(PackBinary, { bits: tf.ones([5], 'int32'), scales: f.scales }, { groupSize: 32 })],
+  ['PackBinary: scales for other groups', "PackBinary: input 'scales' must have shape [5,1], but got [5,2]", (f) => runKernel(PackBinary, { bits: f.bits, scales: f.scales }, { groupSize: 64 })],
+  ['PackBinary: a group size that does not divide', "PackBinary: attribute 'group_size' must be a multiple of 32 that divides 64, but got 96", (f) => runKernel(PackBinary, { bits: f.bits, scales: f.scales }, { groupSize: 96 })],
+  ['UnpackBinary: another layout', "UnpackBinary: input 'packed' must have shape [2,384], but got [1,384]", () => runKernel(UnpackBinary, { packed: packed() }, { vocabSize: 65, hiddenSize: 64, groupSize: 32 })],
+  ['UnpackBinary: a negative vocabulary', "UnpackBinary: attribute 'vocab_size' must be 0 to 2^31 - 1, but got -1", () => runKernel(UnpackBinary, { packed: packed() }, { vocabSize: -1, hiddenSize: 64, groupSize: 32 })],
+  ['UnpackBinary: a group size of 0', "UnpackBinary: attribute 'group_size' must be a multiple of 32 that divides 64, but got 0", () => runKernel(UnpackBinary, { packed: packed() }, { vocabSize: 5, hiddenSize: 64, groupSize: 0 })],
+  ['QuantizeActivations: a scalar', "QuantizeActivations: input 'hidden' must have rank 1 or higher, but got a scalar", () => runKernel(QuantizeActivations, { hidden: tf.scalar(1) }, {})],
+  ['LmHeadTopK: a binary weight of another layout', "LmHeadTopK: input 'weight' must have shape [1,384], but got [5,2]", (f) => rawTopK({ hidden: f.hidden, weight: f.bits }, {})],
+  ['LmHeadTopK: a binary weight of another vocabulary', "LmHeadTopK: input 'weight' must have shape [2,384], but got [1,384]", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { vocabSize: 65 })],
+  ['LmHeadTopK: no vocab_size with a binary head', "LmHeadTopK: attribute 'vocab_size' must be at least 1 with format binary, and 0 with another, but got 0", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { vocabSize: 0 })],
+  ['LmHeadTopK: a vocab_size with a dense head', "LmHeadTopK: attribute 'vocab_size' must be at least 1 with format binary, and 0 with another, but got 5", (f) => rawTopK({ hidden: f.hidden, weight: f.weight }, { format: 'float32', groupSize: 0 })],
+  ['LmHeadTopK: a group size that does not divide', "LmHeadTopK: attribute 'group_size' must be a multiple of 32 that divides 64, but got 128", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { groupSize: 128 })],
+  ['LmHeadTopK: hidden_scale for other rows', "LmHeadTopK: input 'hidden_scale' must have shape [2], but got [5]", (f) => rawTopK({ hidden: f.hidden, weight: packed(), hiddenScale: f.bias }, {})],
+  ['LmHeadTopK: hidden_scale with a dense head', "LmHeadTopK: input 'hidden_scale' needs format binary", (f) => rawTopK({ hidden: f.hidden, weight: f.weight, hiddenScale: f.intScale }, { format: 'float32', groupSize: 0, vocabSize: 0 })],
+];
+
+describeEachBackend('errors', (backend) => {
   let fixture: Fixture;
   let numTensors: number;
 
@@ -204,9 +291,12 @@ describeEachBackend('errors', () => {
   describe.each<[string, Fault[]]>([
     ['lmHeadTopK', TOP_K],
     ['lmHeadTopKDense', TOP_K_DENSE],
+    ['lmHeadTopKBinary', TOP_K_BINARY],
+    ['quantizeActivations', QUANTIZE],
     ['LmHead.dense', DENSE_HEAD],
     ['LmHead.binary', BINARY_HEAD],
     ['LmHead.binarize', BINARIZE],
+    ['LmHead.unpack', UNPACK],
     ['vocabParallelArgmax', ARGMAX],
     ['localArgmaxCandidates', CANDIDATES],
     ['pickFromCandidates', PICK],
@@ -228,6 +318,14 @@ describeEachBackend('errors', () => {
       tf.dispose([values, indices]);
     });
   });
+
+  if (backend === 'tensorflow') {
+    it.each(NATIVE)('the native op refuses: %s', (_what, message, call) => {
+      const before = tf.memory().numTensors;
+      tf.tidy(() => expect(() => call(fixture)).toThrow(message));
+      expect(tf.memory().numTensors).toBe(before);
+    });
+  }
 
   it('frees a tensor made from numbers when the call throws', () => {
     const before = tf.memory().numTensors;

@@ -1,6 +1,13 @@
 import * as tf from '@tensorflow/tfjs-core';
-import type { LmHead } from 'tfjs-lm-head';
-import { lmHeadTopK, localArgmaxCandidates, pickFromCandidates, vocabParallelArgmax } from 'tfjs-lm-head';
+import {
+  LmHead,
+  lmHeadTopK,
+  lmHeadTopKBinary,
+  localArgmaxCandidates,
+  pickFromCandidates,
+  quantizeActivations,
+  vocabParallelArgmax,
+} from 'tfjs-lm-head';
 import { describeEachBackend } from '../backends';
 import { FORMATS, inject, randomFloats } from '../cases';
 
@@ -69,6 +76,38 @@ describeEachBackend('1000 calls leave nothing behind', () => {
     for (let i = 0; i < 1000; i++) once();
     expect(counts()).toEqual(before);
     tf.dispose(shards);
+  });
+
+  it('lmHeadTopKBinary of quantizeActivations, and calls that throw', () => {
+    const hidden = tf.tensor2d(randomFloats(128, 5), [2, 64]);
+    const [bits, scales] = [tf.ones<tf.Rank.R2>([9, 2], 'int32'), tf.ones<tf.Rank.R2>([9, 2])];
+    const wide = tf.fill([2, 64], 128, 'int32');
+    const once = () => {
+      const { q, scale } = quantizeActivations(hidden);
+      tf.dispose([q, scale, lmHeadTopKBinary(q, scale, bits, scales, { groupSize: 32, k: 3 })]);
+      expect(() => lmHeadTopKBinary(wide, [1, 1], bits, scales, { groupSize: 32, k: 3 })).toThrow("argument 'actQ'");
+    };
+    once();
+    const before = counts();
+    for (let i = 0; i < 300; i++) once();
+    expect(counts()).toEqual(before);
+    tf.dispose([hidden, bits, scales, wide]);
+  });
+
+  it('packing and unpacking binary heads', () => {
+    const weight = tf.tensor2d(randomFloats(320, 6), [5, 64]);
+    const once = () => {
+      const head = LmHead.binarize(weight, { groupSize: 32 });
+      const { bits, scales } = head.unpack();
+      LmHead.binary({ bits, scales, groupSize: 32 }).dispose();
+      tf.dispose([bits, scales]);
+      head.dispose();
+    };
+    once();
+    const before = counts();
+    for (let i = 0; i < 300; i++) once();
+    expect(counts()).toEqual(before);
+    weight.dispose();
   });
 
   it('making and disposing heads', () => {

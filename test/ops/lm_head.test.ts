@@ -14,6 +14,14 @@ function unpack(words: ArrayLike<number>, format: Half): number[] {
   return Array.from(words).flatMap((word) => [halfTable(format)[word & 0xffff], halfTable(format)[word >>> 16]]);
 }
 
+/** The numbers of `head.unpack()`, its tensors disposed. */
+function takeUnpacked(head: LmHead): { bits: number[]; scales: number[] } {
+  const { bits, scales } = head.unpack();
+  const taken = { bits: Array.from(bits.dataSync()), scales: Array.from(scales.dataSync()) };
+  tf.dispose([bits, scales]);
+  return taken;
+}
+
 /** Floats at and around every border of the 16-bit formats. */
 // prettier-ignore
 const AWKWARD = [
@@ -118,7 +126,7 @@ describeEachBackend('LmHead', (backend) => {
     expect(tf.memory().numDataBuffers).toBe(numDataBuffers - 1);
   });
 
-  it('keeps bits, and rounds scales to float16 pairs', () => {
+  it('keeps bits, and rounds scales to float16', () => {
     const [vocabSize, hiddenSize, groupSize] = [4, 96, 32];
     const bits = packSigns(randomSigns(vocabSize * hiddenSize, 3));
     const scales = randomFloats(vocabSize * 3, 4);
@@ -127,12 +135,9 @@ describeEachBackend('LmHead', (backend) => {
     const head = LmHead.binary({ bits: bitsTensor, scales: scalesTensor, groupSize });
     tf.dispose([bitsTensor, scalesTensor]);
     expect([head.format, head.vocabSize, head.hiddenSize, head.groupSize]).toEqual(['binary', 4, 96, 32]);
-    expect(Array.from(head.tensors.weight.dataSync())).toEqual([...bits]);
-    expect(head.tensors.scales?.shape).toEqual([4, 2]); // 3 scales and one of padding
-    const unpacked = unpack(head.tensors.scales?.dataSync() ?? [], 'float16');
-    const expected = [0, 1, 2, 3].flatMap((id) => [...scales.subarray(3 * id, 3 * id + 3), 0]);
-    expect(unpacked).toEqual(expected.map((x) => roundToHalf(x, 'float16')));
-    expect(head.bytes).toBe(4 * (bits.length + 4 * 2));
+    const unpacked = takeUnpacked(head);
+    expect(unpacked.bits).toEqual([...bits]);
+    expect(unpacked.scales).toEqual(Array.from(scales, (x) => roundToHalf(x, 'float16')));
     head.dispose();
   });
 
@@ -146,21 +151,39 @@ describeEachBackend('LmHead', (backend) => {
     const bias = [1, 2, 3];
     const head = LmHead.binarize(tf.tensor2d(weights, [vocabSize, hiddenSize]), { groupSize, bias });
     const signs = Int8Array.from(weights, (w) => (w < 0 ? -1 : 1));
-    expect(Array.from(head.tensors.weight.dataSync())).toEqual([...packSigns(signs)]);
     const means = Array.from({ length: 6 }, (_, group) => {
       const sum = weights.subarray(group * groupSize, (group + 1) * groupSize).reduce((s, w) => s + Math.abs(w), 0);
       return roundToHalf(Math.fround(sum / groupSize), 'float16');
     });
-    expect(unpack(head.tensors.scales?.dataSync() ?? [], 'float16')).toEqual(means);
-    expect(head.bytes).toBe(4 * (12 + 3 + 3));
+    expect(takeUnpacked(head)).toEqual({ bits: [...packSigns(signs)], scales: means });
     head.dispose();
   });
 
+  // whole tiles of 64 ids, blocks of 4 words of bits, and quads of 2-byte scales
+  it.each([
+    [248, 512, 128, 4 * 64 * (16 * 4 + 4 * 2)],
+    [64, 128, 128, 64 * (4 * 4 + 4 * 2)],
+    [65, 160, 32, 2 * 64 * (8 * 4 + 8 * 2)],
+    [1, 32, 32, 64 * (4 * 4 + 4 * 2)],
+  ])(
+    'says how many bytes %i x %i in groups of %i take when they are packed',
+    (vocabSize, hiddenSize, groupSize, bytes) => {
+      const weight = tf.ones<tf.Rank.R2>([vocabSize, hiddenSize]);
+      const plain = LmHead.binarize(weight, { groupSize });
+      const biased = LmHead.binarize(weight, { groupSize, bias: new Float32Array(vocabSize) });
+      expect([plain.bytes, biased.bytes]).toEqual([bytes, bytes + 4 * vocabSize]);
+      tf.dispose(weight);
+      for (const head of [plain, biased]) head.dispose();
+    },
+  );
+
   it('has a group size of 128 unless told', () => {
     const head = LmHead.binarize(tf.ones([2, 256]));
-    expect([head.groupSize, head.tensors.scales?.shape]).toEqual([128, [2, 1]]);
-    const same = LmHead.binary({ bits: head.tensors.weight, scales: tf.ones([2, 2]) });
+    const { bits, scales } = head.unpack();
+    expect([head.groupSize, scales.shape]).toEqual([128, [2, 2]]);
+    const same = LmHead.binary({ bits, scales });
     expect(same.groupSize).toBe(128);
+    tf.dispose([bits, scales]);
     head.dispose();
     same.dispose();
   });
@@ -176,7 +199,7 @@ describeEachBackend('LmHead', (backend) => {
           ? LmHead.binarize(weight, { ...options, groupSize: 32 })
           : LmHead.dense(weight, { dtype: format, ...options });
     });
-    expect(tf.memory().numTensors).toBe(before + (format === 'binary' ? 3 : 2));
+    expect(tf.memory().numTensors).toBe(before + 2);
     expect(head.isDisposed).toBe(false);
     const { values, indices } = lmHeadTopK(tf.ones([64]), head, 2);
     expect(values.shape).toEqual([2]);

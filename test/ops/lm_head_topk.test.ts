@@ -2,6 +2,8 @@ import * as tf from '@tensorflow/tfjs-core';
 import { LmHead, lmHeadTopK } from 'tfjs-lm-head';
 import { describeEachBackend } from '../backends';
 import {
+  AWKWARD_ROWS,
+  awkwardRows,
   BINARY_SHAPES,
   binaryHead,
   DENSE_FORMATS,
@@ -172,25 +174,42 @@ describeEachBackend('lmHeadTopK', (backend) => {
       head.dispose();
     });
 
-    it('quantizes halves to even, and survives rows that are zero, tiny or huge', () => {
-      const [hiddenSize, vocabSize, groupSize] = [64, 40, 32];
-      const h = new Float32Array(6 * hiddenSize);
-      const rows = Array.from({ length: 6 }, (_, r) => h.subarray(r * hiddenSize, (r + 1) * hiddenSize));
-      rows[0].set(randomIntegers(hiddenSize, -40, 40, 27).map((x) => x + 0.5)); // every quotient is a tie
-      rows[0][5] = 127;
-      rows[2].fill(1.401298464324817e-45); // absmax / 127 underflows to 0
-      rows[3].set(randomFloats(hiddenSize, 28).map((x) => x * 1e-43)); // a subnormal scale
-      rows[4].set(randomFloats(hiddenSize, 29).map((x) => x * 3e38));
-      rows[5].fill(-7);
-      const weights = {
-        vocabSize,
-        hiddenSize,
-        groupSize,
-        signs: randomSigns(vocabSize * hiddenSize, 30),
-        scales: randomFloats(2 * vocabSize, 31).map((x) => x * 100),
-      };
+    it.each([32, 64, 96, 128, 256, 384, 768])(
+      'has the bits of the reference at every number of rows, in groups of %i',
+      (groupSize) => {
+        const [hiddenSize, vocabSize] = [768, 130];
+        const weights = {
+          vocabSize,
+          hiddenSize,
+          groupSize,
+          signs: randomSigns(vocabSize * hiddenSize, 70),
+          scales: randomFloats((vocabSize * hiddenSize) / groupSize, 71),
+        };
+        const h = randomFloats(64 * hiddenSize, 72);
+        const bias = randomFloats(vocabSize, 73);
+        const head = binaryHead(weights, bias);
+        const scores = binaryScores(h, weights, bias);
+        for (const rows of [1, 2, 3, 8, 9, 16, 17, 33, 64]) {
+          const hidden = tf.tensor2d(h.subarray(0, rows * hiddenSize), [rows, hiddenSize]);
+          const { values, ids } = take(lmHeadTopK(hidden, head, vocabSize));
+          hidden.dispose();
+          expect(ids).toEqual(scores.slice(0, rows).map((row) => rankIds(row, vocabSize)));
+          ids.forEach((row, r) => expect(bitsOf(values[r])).toEqual(bitsOf(row.map((id) => scores[r][id]))));
+        }
+        head.dispose();
+      },
+    );
+
+    it('survives rows that are zero, tiny, huge or not finite, and scales that are zero, subnormal or negative', () => {
+      const [hiddenSize, vocabSize, groupSize] = [96, 80, 32];
+      const h = awkwardRows(hiddenSize);
+      const scales = randomFloats(3 * vocabSize, 31).map((x) => x * 100);
+      [0, 2 ** -24, -(2 ** -24), 2 ** -15, -0, 65504, -65504].forEach((scale, id) =>
+        scales.fill(scale, 3 * id, 3 * id + 3),
+      );
+      const weights = { vocabSize, hiddenSize, groupSize, signs: randomSigns(vocabSize * hiddenSize, 30), scales };
       const head = binaryHead(weights);
-      const hidden = tf.tensor2d(h, [6, hiddenSize]);
+      const hidden = tf.tensor2d(h, [AWKWARD_ROWS, hiddenSize]);
       const { values, ids } = take(lmHeadTopK(hidden, head, vocabSize));
       const scores = binaryScores(h, weights);
       expect(ids).toEqual(scores.map((row) => rankIds(row, vocabSize)));

@@ -13,7 +13,7 @@ export function take({ values, indices }: LmHeadTopKResult): { values: number[][
   return taken;
 }
 
-/** The bits of float32 values, so that a comparison sees the last of them, and the sign of zero. */
+/** The bits of float32 values, so that a comparison sees the last of them, and the sign of zero; all NaN are equal. */
 export function bitsOf(values: ArrayLike<number>): number[] {
-  return [...new Int32Array(Float32Array.from(values).buffer)];
+  return [...new Int32Array(Float32Array.from(values, (x) => (x === x ? x : NaN)).buffer)];
 }

@@ -15,9 +15,9 @@ export function scorerInput(inputs: LmHeadTopKInputs, attrs: LmHeadTopKAttrs): S
     hidden: read(inputs.hidden),
     rows: tf.util.sizeFromShape(leading),
     hiddenSize: inputs.hidden.shape[leading.length],
-    vocabSize: inputs.weight.shape[attrs.transposeWeight ? 1 : 0],
+    vocabSize: attrs.format === 'binary' ? attrs.vocabSize : inputs.weight.shape[attrs.transposeWeight ? 1 : 0],
     weight: read(inputs.weight),
-    scales: inputs.scales && read(inputs.scales),
+    hiddenScale: inputs.hiddenScale && read(inputs.hiddenScale),
   };
 }
 

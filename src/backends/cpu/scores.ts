@@ -1,8 +1,11 @@
 /** Scores of the head in plain JavaScript numbers: what every other implementation is compared with. */
 import type { HeadFormat } from '../../kernel_names';
-import { halfTable, roundHalfEven, unpackHalf } from '../half';
+import { BinaryLayout } from '../binary_layout';
+import { halfTable, unpackHalf } from '../half';
+import type { QuantizedRow } from './quantize_activations';
+import { quantizeRow } from './quantize_activations';
 
-const { abs, fround, max, min } = Math;
+const { fround } = Math;
 
 /** Writes the score of each row of hidden with vocabulary entry `id`, without bias, to `scores`. */
 export type Scorer = (id: number, scores: Float32Array) => void;
@@ -17,8 +20,8 @@ export interface ScorerInput {
   /** As `LmHeadTopKInputs.weight`. */
   weight: ArrayLike<number>;
   transposeWeight: boolean;
-  /** As `LmHeadTopKInputs.scales`; binary alone. */
-  scales?: ArrayLike<number>;
+  /** As `LmHeadTopKInputs.hiddenScale`; binary alone. */
+  hiddenScale?: ArrayLike<number>;
   groupSize: number;
 }
 
@@ -57,29 +60,12 @@ function denseScorer(input: ScorerInput): Scorer {
   };
 }
 
-export interface QuantizedRow {
-  /** Integers in [-127, 127]. */
-  q: Int32Array;
-  /** float32; NaN for a row that holds NaN or an infinity. */
-  scale: number;
-}
-
-/** Row `row` of `hidden` in 8 bits: scale = absmax / 127, q = round-half-even(h / scale), both in float32. */
-export function quantizeRow(hidden: ArrayLike<number>, row: number, hiddenSize: number): QuantizedRow {
-  const q = new Int32Array(hiddenSize);
-  let absmax = 0;
-  for (let i = 0; i < hiddenSize; i++) {
-    const magnitude = abs(hidden[row * hiddenSize + i]);
-    if (!Number.isFinite(magnitude)) return { q, scale: NaN };
-    absmax = max(absmax, magnitude);
-  }
-  const scale = fround(absmax / 127);
-  if (scale === 0) return { q, scale };
-  for (let i = 0; i < hiddenSize; i++) {
-    const quotient = roundHalfEven(fround(hidden[row * hiddenSize + i] / scale));
-    q[i] = min(127, max(-127, quotient)); // only a subnormal scale gets past 127
-  }
-  return { q, scale };
+/** The rows of hidden in 8 bits: quantized here, or already where `hiddenScale` is given. */
+function quantizedRows({ hidden, rows, hiddenSize, hiddenScale }: ScorerInput): QuantizedRow[] {
+  return Array.from({ length: rows }, (_, r) => {
+    if (hiddenScale === undefined) return quantizeRow(hidden, r, hiddenSize);
+    return { q: Int32Array.from({ length: hiddenSize }, (_, i) => hidden[r * hiddenSize + i]), scale: hiddenScale[r] };
+  });
 }
 
 /**
@@ -87,18 +73,19 @@ export function quantizeRow(hidden: ArrayLike<number>, row: number, hiddenSize: 
  * their number and order.
  */
 function binaryScorer(input: ScorerInput): Scorer {
-  const { hidden, rows, hiddenSize, weight, scales, groupSize } = input;
-  if (scales === undefined) throw new Error("The 'binary' format needs the input 'scales'.");
-  const groups = hiddenSize / groupSize;
-  const words = hiddenSize / 32;
-  const scaleWords = Math.ceil(groups / 2);
+  const { rows, hiddenSize, weight, groupSize } = input;
+  const layout = new BinaryLayout(hiddenSize, groupSize);
+  const { words, groups } = layout;
   const table = halfTable('float16');
-  const quantized = Array.from({ length: rows }, (_, r) => quantizeRow(hidden, r, hiddenSize));
+  const quantized = quantizedRows(input);
   const signs = new Int8Array(hiddenSize);
   const groupScales = new Float32Array(groups);
   return (id, scores) => {
-    for (let i = 0; i < hiddenSize; i++) signs[i] = (weight[id * words + (i >>> 5)] >>> (i & 31)) & 1 ? 1 : -1;
-    for (let g = 0; g < groups; g++) groupScales[g] = unpackHalf(scales, id * scaleWords, g, table);
+    for (let w = 0; w < words; w++) {
+      const word = weight[layout.wordAt(id, w)];
+      for (let b = 0; b < 32; b++) signs[32 * w + b] = (word >>> b) & 1 ? 1 : -1;
+    }
+    for (let g = 0; g < groups; g++) groupScales[g] = unpackHalf(weight, 0, layout.scaleAt(id, g), table);
     for (let r = 0; r < rows; r++) {
       const { q, scale } = quantized[r];
       const s = [0, 0, 0, 0];

@@ -1,0 +1,34 @@
+// A row of hidden in 8 bits, bit for bit as the plain reference does it.
+#pragma once
+
+#include <cstdint>
+
+namespace lm_head {
+
+// absmax / 127 of a row, or NaN for one that holds NaN or an infinity; every thread of the block gets it. For whole
+// warps, all threads of the block together.
+__device__ inline float quantizationScale(const float* row, int64_t size) {
+  __shared__ float warpLargest[32];
+  float largest = 0.0f;
+  int finite = 1;
+  for (int64_t i = threadIdx.x; i < size; i += blockDim.x) {
+    const float magnitude = fabsf(row[i]);
+    finite &= magnitude <= 0x1.fffffep127f;
+    largest = fmaxf(largest, magnitude);
+  }
+  for (int offset = 16; offset > 0; offset /= 2)
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, offset));
+  if (threadIdx.x % 32 == 0) warpLargest[threadIdx.x / 32] = largest;
+  finite = __syncthreads_and(finite);
+  for (int warp = 0; warp < static_cast<int>(blockDim.x / 32); ++warp) largest = fmaxf(largest, warpLargest[warp]);
+  __syncthreads();  // before the next row's warps write
+  return finite ? __fdiv_rn(largest, 127.0f) : __int_as_float(0x7fc00000);
+}
+
+// x / scale to the nearest integer, ties to even, in [-127, 127]; 0 where the scale is 0 (also by underflow) or NaN.
+__device__ inline int quantize(float x, float scale) {
+  if (!(scale > 0.0f)) return 0;
+  return static_cast<int>(fminf(fmaxf(rintf(__fdiv_rn(x, scale)), -127.0f), 127.0f));
+}
+
+}  // namespace lm_head

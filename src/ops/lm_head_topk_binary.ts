@@ -1,0 +1,79 @@
+import * as tf from '@tensorflow/tfjs-core';
+import { checkGroupSize, checkParts, packBinary } from '../binary_head';
+import type { LmHeadTopKResult, ResolvedHead } from './lm_head_topk';
+import { runTopK } from './lm_head_topk';
+import { checkInner, checkInteger, checkOptions, fail, shapeText, toBias, toMatrix, toTensor } from './validate';
+
+export interface LmHeadTopKBinaryOptions {
+  /** float32 [vocabSize], added to the scores in float32. */
+  bias?: tf.Tensor1D | tf.TensorLike;
+  /** Columns that share a scale: a multiple of 32 that divides hiddenSize. Default 128. */
+  groupSize?: number;
+  /** How many results; an integer in [0, vocabSize]. Default 50. */
+  k?: number;
+}
+
+const LARGEST_Q = 127;
+
+/**
+ * The best `k` scores of activations that are in 8 bits already against a head of 1-bit weights that lies in two tensors.
+ * With `{q, scale} = quantizeActivations(hidden)` it returns the same bits as `lmHeadTopK(hidden, LmHead.binary({bits,
+ * scales}), k)`.
+ *
+ * ```js
+ * const {q, scale} = quantizeActivations(hidden);
+ * const {values, indices} = lmHeadTopKBinary(q, scale, bits, scales, {k: 10});
+ * ```
+ *
+ * Each call checks and packs the head, which takes longer than finding the best scores: a program that asks the same head
+ * again and again should make an `LmHead.binary` once and call `lmHeadTopK`.
+ *
+ * @param actQ int32 [..., hiddenSize], of rank 1 or higher, in [-127, 127].
+ * @param actScale float32 [...]: what each row of actQ is multiplied by. Any number; NaN makes all scores of its row NaN.
+ * @param bits int32 [vocabSize, hiddenSize / 32]: bit b of word w is column 32w+b; set means +1, clear means -1.
+ * @param scales float32 [vocabSize, hiddenSize / groupSize], any sign; rounded to float16.
+ * @param options `bias` float32 [vocabSize]; `groupSize` (default 128); `k` (default 50).
+ * @returns `values` float32 [..., k] and `indices` int32 [..., k], in the order of `lmHeadTopK`.
+ * @throws Error on a wrong rank, size or dtype, a disposed tensor, an actQ or k out of range, a scale that is not finite or
+ *     overflows float16, or an unknown option.
+ *
+ * @doc {heading: 'Operations', subheading: 'Evaluation'}
+ */
+export function lmHeadTopKBinary(
+  actQ: tf.Tensor | tf.TensorLike,
+  actScale: tf.Tensor | tf.TensorLike,
+  bits: tf.Tensor2D | tf.TensorLike,
+  scales: tf.Tensor2D | tf.TensorLike,
+  options: LmHeadTopKBinaryOptions = {},
+): LmHeadTopKResult {
+  const op = 'lmHeadTopKBinary';
+  return tf.tidy(op, () => {
+    checkOptions(op, options, ['bias', 'groupSize', 'k']);
+    const { bias, groupSize = 128, k = 50 } = options;
+    checkGroupSize(op, groupSize);
+    const parts = {
+      bits: toMatrix(op, 'bits', bits, 'int32', '[vocabulary, hidden / 32]'),
+      scales: toMatrix(op, 'scales', scales, 'float32', '[vocabulary, hidden / groupSize]'),
+    };
+    checkParts(op, parts, groupSize);
+    const [vocabSize, words] = parts.bits.shape;
+    const hiddenSize = 32 * words;
+    const checkedBias = bias === undefined ? undefined : toBias(op, bias, vocabSize);
+    checkInteger(op, 'k', k, 0, vocabSize);
+
+    const $actQ = toTensor(op, 'actQ', actQ, 'int32');
+    checkInner(op, 'actQ', $actQ, hiddenSize, "the head's hiddenSize");
+    const hiddenScale = toTensor(op, 'actScale', actScale, 'float32');
+    const leading = $actQ.shape.slice(0, -1);
+    if (!tf.util.arraysEqual(hiddenScale.shape, leading)) {
+      fail(op, 'actScale', `have shape ${shapeText(leading)} to go with actQ`, `shape ${shapeText(hiddenScale.shape)}`);
+    }
+    const hidden = tf.cast($actQ, 'float32');
+    const largest = hidden.size === 0 ? 0 : tf.max(tf.abs(hidden)).dataSync()[0];
+    if (largest > LARGEST_Q) fail(op, 'actQ', `lie in [-${LARGEST_Q}, ${LARGEST_Q}]`, `a magnitude of ${largest}`);
+
+    const tensors = { weight: packBinary(op, parts, groupSize), bias: checkedBias };
+    const head: ResolvedHead = { format: 'binary', vocabSize, hiddenSize, groupSize, transposeWeight: false, tensors };
+    return runTopK({ hidden, hiddenScale }, head, { k, vocabStart: 0, logSumExp: false });
+  });
+}

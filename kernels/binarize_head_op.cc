@@ -12,14 +12,16 @@ class BinarizeHeadKernel {
   template <Device kDevice>
   void compute(const OpContext& context) const {
     const Tensor weight = context.input(0);
-    require(weight.rank() == 2, "BinarizeHead: input 'weight' must have rank 2, but got shape " + weight.shape());
+    require(weight.rank() == 2,
+            [&] { return "BinarizeHead: input 'weight' must have rank 2, but got shape " + weight.shape(); });
     BinarizeHeadArgs args{};
     args.rows = weight.dim(0);
     args.columns = weight.dim(1);
     args.groupSize = groupSize_;
-    require(groupSize_ > 0 && groupSize_ % 32 == 0 && args.columns % groupSize_ == 0,
-            "BinarizeHead: attribute 'group_size' must be a multiple of 32 that divides " +
-                std::to_string(args.columns) + ", but got " + std::to_string(groupSize_));
+    require(groupSize_ > 0 && groupSize_ % 32 == 0 && args.columns % groupSize_ == 0, [&] {
+      return "BinarizeHead: attribute 'group_size' must be a multiple of 32 that divides " +
+             std::to_string(args.columns) + ", but got " + std::to_string(groupSize_);
+    });
     const Tensor bits = context.output(0, TF_INT32, {args.rows, args.columns / 32});
     const Tensor scales = context.output(1, TF_FLOAT, {args.rows, args.columns / groupSize_});
     if (weight.size() == 0) return;

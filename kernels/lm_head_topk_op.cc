@@ -28,9 +28,10 @@ class LmHeadTopKKernel {
         bias_(attributes.integer("num_bias") != 0),
         logSumExp_(attributes.integer("num_log_sum_exp") != 0) {
     const bool wantsFloat = format_ == HeadFormat::kFloat32;
-    require(
-        attributes.type("Tweight") == (wantsFloat ? TF_FLOAT : TF_INT32),
-        std::string("LmHeadTopK: input 'weight' must be ") + (wantsFloat ? "float32" : "int32") + " for this format");
+    require(attributes.type("Tweight") == (wantsFloat ? TF_FLOAT : TF_INT32), [&] {
+      return std::string("LmHeadTopK: input 'weight' must be ") + (wantsFloat ? "float32" : "int32") +
+             " for this format";
+    });
     require(!transposeWeight_ || wantsFloat, "LmHeadTopK: attribute 'transpose_weight' needs format float32");
     require(scales_ == (format_ == HeadFormat::kBinary),
             "LmHeadTopK: input 'scales' goes with format binary, and only with it");
@@ -41,7 +42,8 @@ class LmHeadTopKKernel {
   void compute(const OpContext& context) const {
     const Tensor hidden = context.input(0), weight = context.input(1);
     require(hidden.rank() >= 1, "LmHeadTopK: input 'hidden' must have rank 1 or higher, but got a scalar");
-    require(weight.rank() == 2, "LmHeadTopK: input 'weight' must have rank 2, but got shape " + weight.shape());
+    require(weight.rank() == 2,
+            [&] { return "LmHeadTopK: input 'weight' must have rank 2, but got shape " + weight.shape(); });
     LmHeadTopKArgs args{};
     std::vector<int64_t> leading;
     args.rows = 1;
@@ -55,27 +57,32 @@ class LmHeadTopKKernel {
     args.k = k_;
     args.vocabStart = vocabStart_;
     setWeight(weight, args);
-    require(0 <= k_ && k_ <= args.vocabSize, "LmHeadTopK: attribute 'k' must be 0 to " +
-                                                 std::to_string(args.vocabSize) + ", but got " + std::to_string(k_));
-    require(vocabStart_ >= 0 && vocabStart_ + args.vocabSize <= INT32_MAX,
-            "LmHeadTopK: attribute 'vocab_start' must be at least 0 and keep ids below 2^31 - 1, but got " +
-                std::to_string(vocabStart_));
+    require(0 <= k_ && k_ <= args.vocabSize, [&] {
+      return "LmHeadTopK: attribute 'k' must be 0 to " + std::to_string(args.vocabSize) + ", but got " +
+             std::to_string(k_);
+    });
+    require(vocabStart_ >= 0 && vocabStart_ + args.vocabSize <= INT32_MAX, [&] {
+      return "LmHeadTopK: attribute 'vocab_start' must be at least 0 and keep ids below 2^31 - 1, but got " +
+             std::to_string(vocabStart_);
+    });
 
     int next = 2;
     const Tensor scales = scales_ ? context.input(next++) : Tensor(nullptr);
     if (scales_) {
       const int64_t groups = args.hiddenSize / groupSize_, words = (groups + 1) / 2;
-      require(scales.rank() == 2 && scales.dim(0) == args.vocabSize && scales.dim(1) == words,
-              "LmHeadTopK: input 'scales' must have shape [" + std::to_string(args.vocabSize) + "," +
-                  std::to_string(words) + "], but got " + scales.shape());
+      require(scales.rank() == 2 && scales.dim(0) == args.vocabSize && scales.dim(1) == words, [&] {
+        return "LmHeadTopK: input 'scales' must have shape [" + std::to_string(args.vocabSize) + "," +
+               std::to_string(words) + "], but got " + scales.shape();
+      });
       args.scales = scales.data<const uint16_t>();
       args.scaleRowStride = 2 * words;
     }
     const Tensor bias = bias_ ? context.input(next) : Tensor(nullptr);
     if (bias_) {
-      require(
-          bias.rank() == 1 && bias.dim(0) == args.vocabSize,
-          "LmHeadTopK: input 'bias' must have shape [" + std::to_string(args.vocabSize) + "], but got " + bias.shape());
+      require(bias.rank() == 1 && bias.dim(0) == args.vocabSize, [&] {
+        return "LmHeadTopK: input 'bias' must have shape [" + std::to_string(args.vocabSize) + "], but got " +
+               bias.shape();
+      });
       args.bias = bias.data<const float>();
     }
 
@@ -111,19 +118,21 @@ class LmHeadTopKKernel {
  private:
   void setWeight(const Tensor& weight, LmHeadTopKArgs& args) const {
     const auto requireInner = [&](int axis, int64_t size) {
-      require(weight.dim(axis) == size, "LmHeadTopK: input 'weight' must have " + std::to_string(size) +
-                                            " elements along axis " + std::to_string(axis) +
-                                            " for hidden of shape [...," + std::to_string(args.hiddenSize) +
-                                            "], but got shape " + weight.shape());
+      require(weight.dim(axis) == size, [&] {
+        return "LmHeadTopK: input 'weight' must have " + std::to_string(size) + " elements along axis " +
+               std::to_string(axis) + " for hidden of shape [...," + std::to_string(args.hiddenSize) +
+               "], but got shape " + weight.shape();
+      });
     };
     if (format_ == HeadFormat::kFloat32) {
       requireInner(transposeWeight_ ? 0 : 1, args.hiddenSize);
       args.weightRowStride = transposeWeight_ ? 1 : args.hiddenSize;
       args.weightColumnStride = transposeWeight_ ? args.vocabSize : 1;
     } else if (format_ == HeadFormat::kBinary) {
-      require(groupSize_ > 0 && groupSize_ % 32 == 0 && args.hiddenSize % groupSize_ == 0,
-              "LmHeadTopK: attribute 'group_size' must be a multiple of 32 that divides " +
-                  std::to_string(args.hiddenSize) + ", but got " + std::to_string(groupSize_));
+      require(groupSize_ > 0 && groupSize_ % 32 == 0 && args.hiddenSize % groupSize_ == 0, [&] {
+        return "LmHeadTopK: attribute 'group_size' must be a multiple of 32 that divides " +
+               std::to_string(args.hiddenSize) + ", but got " + std::to_string(groupSize_);
+      });
       requireInner(1, args.hiddenSize / 32);
       args.weightRowStride = args.hiddenSize / 32;
       args.groupSize = groupSize_;

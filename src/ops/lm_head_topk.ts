@@ -96,11 +96,12 @@ export function lmHeadTopK(
   return topKOfHead('lmHeadTopK', 'head', hidden, head, k, options);
 }
 
-type ResolvedHead = Omit<LmHeadTopKAttrs, 'k' | 'vocabStart' | 'logSumExp'> & {
+interface ResolvedHead {
   vocabSize: number;
   hiddenSize: number;
   tensors: LmHeadTensors;
-};
+  attrs: Omit<LmHeadTopKAttrs, 'k' | 'vocabStart' | 'logSumExp'>;
+}
 
 /** `lmHeadTopK` under the name, and the name of its second argument, that an error should tell. Other ops are made of it. */
 export function topKOfHead(
@@ -114,7 +115,7 @@ export function topKOfHead(
   return tf.tidy(op, () => {
     checkOptions(op, options, ['bias', 'transposeWeight', 'vocabStart', 'logSumExp']);
     const { vocabStart = 0, logSumExp = false } = options;
-    const { vocabSize, hiddenSize, tensors, ...attrs } = resolveHead(op, headArgument, head, options);
+    const { vocabSize, hiddenSize, tensors, attrs } = resolveHead(op, headArgument, head, options);
     const $hidden = toTensor(op, 'hidden', hidden, 'float32');
     if ($hidden.rank === 0) fail(op, 'hidden', 'have rank 1 or higher', 'a scalar');
     if ($hidden.shape[$hidden.rank - 1] !== hiddenSize) {
@@ -128,7 +129,7 @@ export function topKOfHead(
     const rows = tf.util.sizeFromShape(leading);
     if (rows === 0 || (k === 0 && !logSumExp)) return emptyResult(leading, k, logSumExp);
     const kernelAttrs: LmHeadTopKAttrs = { ...attrs, k, vocabStart, logSumExp };
-    return toResult(runKernel<tf.Tensor[]>(LmHeadTopK, { hidden: $hidden, ...tensors }, kernelAttrs));
+    return toResult(runKernel<tf.Tensor[]>(LmHeadTopK, { ...tensors, hidden: $hidden }, kernelAttrs));
   });
 }
 
@@ -160,12 +161,12 @@ function resolveHead(
     }
     const { format, vocabSize, hiddenSize, groupSize } = head;
     const tensors = bias === undefined ? head.tensors : { ...head.tensors, bias: toBias(op, bias, vocabSize) };
-    return { format, vocabSize, hiddenSize, groupSize, transposeWeight: head.transposeWeight, tensors };
+    return { vocabSize, hiddenSize, tensors, attrs: { format, groupSize, transposeWeight: head.transposeWeight } };
   }
   const transpose = transposeWeight ?? false;
   checkBoolean(op, 'transposeWeight', transpose);
   const weight = toMatrix(op, argument, head, 'float32', transpose ? '[hidden, vocabulary]' : '[vocabulary, hidden]');
   const [vocabSize, hiddenSize] = transpose ? [weight.shape[1], weight.shape[0]] : weight.shape;
   const tensors = { weight, bias: bias === undefined ? undefined : toBias(op, bias, vocabSize) };
-  return { format: 'float32', vocabSize, hiddenSize, groupSize: 0, transposeWeight: transpose, tensors };
+  return { vocabSize, hiddenSize, tensors, attrs: { format: 'float32', groupSize: 0, transposeWeight: transpose } };
 }

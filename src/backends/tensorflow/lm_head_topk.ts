@@ -9,15 +9,17 @@ export const lmHeadTopKConfig: KernelConfig = {
   kernelFunc: ({ inputs, attrs, backend }) => {
     const { hidden, weight, scales, bias } = inputs as LmHeadTopKInputs;
     const { format, k, groupSize, transposeWeight, vocabStart, logSumExp } = attrs as unknown as LmHeadTopKAttrs;
-    // Defaults are left to the op: each attribute that is passed costs host time.
-    const opAttrs: OpAttrs = { Tweight: { dtype: weight.dtype }, format, k };
+    // Defaults are left to the op, and Tweight to TensorFlow, which sees the tensor: an attribute costs host time.
+    const opAttrs: OpAttrs = { format, k };
     if (scales) opAttrs['num_scales'] = 1;
     if (bias) opAttrs['num_bias'] = 1;
     if (logSumExp) opAttrs['num_log_sum_exp'] = 1;
     if (groupSize !== 0) opAttrs['group_size'] = groupSize;
     if (transposeWeight) opAttrs['transpose_weight'] = true;
     if (vocabStart !== 0) opAttrs['vocab_start'] = vocabStart;
-    const tensors = [hidden, weight, ...(scales ? [scales] : []), ...(bias ? [bias] : [])];
+    const tensors = [hidden, weight];
+    if (scales) tensors.push(scales);
+    if (bias) tensors.push(bias);
     return runOp(backend, LmHeadTopK, opAttrs, tensors, logSumExp ? 3 : 2);
   },
 };

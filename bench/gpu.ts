@@ -104,9 +104,11 @@ export async function measureGpu({ quick, seconds, programs, log }: GpuRun): Pro
 }
 
 function kernelRow(printed: Record<string, unknown>): Row[] {
-  if (printed['op'] !== 'lm_head_topk') return [];
-  const { op, format, rows, vocab, hidden, k, bias = false, logSumExp = false, us, floorUs, scratchBytes } = printed;
-  const row = { op, format, rows, vocab, hidden, k, bias, logSumExp, us, floorUs, scratchBytes, peers: {} };
+  const { op, format, rows, vocab, hidden, k, bias = false, logSumExp = false, us } = printed;
+  const { floorUs = null, scratchBytes = null } = printed;
+  if (op !== 'lm_head_topk' && op !== 'lm_head_topk_launch') return [];
+  const measure = op === 'lm_head_topk_launch' ? { measure: 'host' } : {};
+  const row = { op, format, rows, vocab, hidden, k, bias, logSumExp, ...measure, us, floorUs, scratchBytes, peers: {} };
   return [row as unknown as Row];
 }
 
@@ -120,7 +122,7 @@ function addPeers(row: Row, peerTimes: PeerTime[], opTimes: OpTime[]): void {
     row.peers.torchRead = us;
     row.floorUs = Math.min(row.floorUs ?? Infinity, us);
   }
-  if (row.bias || row.logSumExp) return;
+  if (row.bias || row.logSumExp || row.op !== 'lm_head_topk') return;
   const timesOf = (format: HeadFormat) =>
     peerTimes.filter((time) => time.rows !== undefined && sameTrial(time as Trial, { ...row, format }));
   for (const { peer, us } of timesOf(row.format)) row.peers[peer] = us;

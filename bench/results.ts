@@ -13,11 +13,14 @@ import type { Trial } from './trials';
 export type Measure = 'host' | 'stream' | 'dataSync' | 'first';
 
 export interface Row extends Trial {
-  /** 'lm_head_topk' is the kernel: a CUDA launcher alone; on a CPU, the op with its result read. 'lm_head_topk_op' is the tfjs op. */
-  op: 'lm_head_topk' | 'lm_head_topk_op';
+  /**
+   * 'lm_head_topk' is the kernel: a CUDA launcher alone; on a CPU, the op with its result read. 'lm_head_topk_op' is the
+   * tfjs op, 'lm_head_topk_launch' the CUDA launcher's share of that op's host time.
+   */
+  op: 'lm_head_topk' | 'lm_head_topk_op' | 'lm_head_topk_launch';
   bias: boolean;
   logSumExp: boolean;
-  /** Of an op's row, and on a CPU of every row. */
+  /** Of the rows of an op or a launch, and on a CPU of every row. */
   measure?: Measure;
   /** Median, in microseconds. */
   us: number;

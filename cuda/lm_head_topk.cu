@@ -5,7 +5,7 @@
 #include "lm_head_topk_half.cuh"
 #include "lm_head_topk_hopper.h"
 #include "lm_head_topk_merge.cuh"
-#include "lm_head_topk_plain.cuh"
+#include "lm_head_topk_plain_rows.cuh"
 #include "lm_head_topk_plan.cuh"
 
 namespace lm_head {
@@ -49,19 +49,12 @@ int64_t partsStride(const LmHeadTopKArgs& args) {
 
 bool isHalf(HeadFormat format) { return format == HeadFormat::kBfloat16 || format == HeadFormat::kFloat16; }
 
-// `split`: hidden is cut into parts. `plans`: every plan whose sweeps use these buffers; they share one pool.
-Buffers takeBuffers(Scratch& scratch, const LmHeadTopKArgs& args, bool split,
-                    std::initializer_list<const Plan*> plans) {
+// `split`: hidden is cut into parts.
+Buffers takeBuffers(Scratch& scratch, const LmHeadTopKArgs& args, bool split, const Plan& plan) {
   const size_t rows = args.rows;
-  size_t listKeys = 0, againKeys = 0;
-  for (const Plan* plan : plans) {
-    listKeys = std::max(listKeys, rows * plan->blocks * plan->globalListKeys);
-    if (plan->mayLose) againKeys = std::max(againKeys, rows * plan->againCapacity);
-  }
-  const Plan& main = **plans.begin();
   Buffers buffers{};
   if (split) {
-    const size_t parts = 2 * main.rowGroups * main.scorer.rowsPerBlock * partsStride(args);
+    const size_t parts = 2 * plan.rowGroups * plan.scorer.rowsPerBlock * partsStride(args);
     buffers.parts =
         isHalf(args.format) ? static_cast<void*>(scratch.take<uint16_t>(parts)) : scratch.take<float>(parts);
     buffers.splitRows = scratch.take<SplitRow>(rows);
@@ -70,13 +63,13 @@ Buffers takeBuffers(Scratch& scratch, const LmHeadTopKArgs& args, bool split,
     buffers.binary = {scratch.take<unsigned char>(sizes.operandBytes), scratch.take<int>(sizes.bases),
                       scratch.take<float>(sizes.rowScales)};
   }
-  buffers.published = scratch.take<Key>(rows * main.blocks);
-  buffers.poolKeys = scratch.take<Key>(rows * main.scan.pool.capacity);
+  buffers.published = scratch.take<Key>(rows * plan.blocks);
+  buffers.poolKeys = scratch.take<Key>(rows * plan.scan.pool.capacity);
   buffers.poolCounts = scratch.take<int>(rows);
   buffers.bounds = scratch.take<Key>(rows);
-  if (args.logSumExp != nullptr) buffers.logSums = scratch.take<LogSum>(rows * main.blocks);
-  buffers.lists = scratch.take<Key>(listKeys);
-  buffers.againLists = scratch.take<Key>(againKeys);
+  if (args.logSumExp != nullptr) buffers.logSums = scratch.take<LogSum>(rows * plan.blocks);
+  buffers.lists = scratch.take<Key>(rows * plan.blocks * plan.globalListKeys);
+  buffers.againLists = scratch.take<Key>(plan.mayLose ? rows * plan.againCapacity : 0);
   return buffers;
 }
 
@@ -96,33 +89,36 @@ cudaError_t launchMerge(const Plan& plan, int64_t kBefore, Key* bounds, cudaStre
   int sortSize = 1;
   while (sortSize < params.k) sortSize *= 2;
   constexpr int kThreads = 1024;
-  mergeKernel<kThreads>
-      <<<static_cast<unsigned>(args.rows), kThreads, sortSize * sizeof(Key), stream>>>(params, sortSize);
-  return cudaGetLastError();
+  return launchDependent(plan.device.computeCapability, mergeKernel<kThreads>, dim3(static_cast<unsigned>(args.rows)),
+                         kThreads, sortSize * sizeof(Key), stream, params, sortSize);
 }
 
-// --- float32, and rows of 16-bit heads that need plain arithmetic ---
+// --- float32 ---
 
-using PlainOneRow = PlainScorer<LoadFloatAligned, 1>;
-
-ScorerShape plainShape(const LmHeadTopKArgs& args, int most, const Device& device) {
-  const auto bytes = [&](int rows) { return rows * PlainOneRow::sharedBytes(args.hiddenSize); };
-  const int rows = chooseRows(args.rows, 1, most, scorerBudget(device, PlainOneRow::kWorkers), bytes);
-  return {rows, PlainOneRow::kTileVocab, PlainOneRow::kWorkers, bytes(rows)};
+// A hidden row that does not fit in shared memory is read from where it lies: then the shape has no shared bytes.
+ScorerShape plainShape(const LmHeadTopKArgs& args, const Device& device) {
+  using OneRow = PlainScorer<LoadFloatAligned, 1>;
+  const auto bytes = [&](int rows) { return rows * OneRow::sharedBytes(args.hiddenSize); };
+  const size_t budget = scorerBudget(device, OneRow::kWorkers);
+  const int rows = chooseRows(args.rows, 1, 8, budget, bytes);
+  return {rows, OneRow::kTileVocab, OneRow::kWorkers, bytes(rows) <= budget ? bytes(rows) : 0};
 }
 
 template <class Load>
-cudaError_t launchPlain(const Plan& plan, const PlainScorerParams& params, const Buffers& buffers,
-                        cudaStream_t stream) {
+cudaError_t launchPlain(const Plan& plan, const Buffers& buffers, cudaStream_t stream) {
+  if (plan.scorer.sharedBytes == 0) {
+    using Scorer = PlainRowsScorer<Load, PlainScorer<Load, 1>::kThreads>;
+    return launchScan<Scorer>(plan, {nullptr}, buffers.lists, buffers.againLists, stream);
+  }
   switch (plan.scorer.rowsPerBlock) {
     case 1:
-      return launchScan<PlainScorer<Load, 1>>(plan, params, buffers.lists, buffers.againLists, stream);
+      return launchScan<PlainScorer<Load, 1>>(plan, {}, buffers.lists, buffers.againLists, stream);
     case 2:
-      return launchScan<PlainScorer<Load, 2>>(plan, params, buffers.lists, buffers.againLists, stream);
+      return launchScan<PlainScorer<Load, 2>>(plan, {}, buffers.lists, buffers.againLists, stream);
     case 4:
-      return launchScan<PlainScorer<Load, 4>>(plan, params, buffers.lists, buffers.againLists, stream);
+      return launchScan<PlainScorer<Load, 4>>(plan, {}, buffers.lists, buffers.againLists, stream);
     default:
-      return launchScan<PlainScorer<Load, 8>>(plan, params, buffers.lists, buffers.againLists, stream);
+      return launchScan<PlainScorer<Load, 8>>(plan, {}, buffers.lists, buffers.againLists, stream);
   }
 }
 
@@ -132,15 +128,13 @@ bool isAligned(const LmHeadTopKArgs& args) {
          reinterpret_cast<uintptr_t>(args.weight) % 16 == 0;
 }
 
-cudaError_t launchFloat(const Plan& plan, const Plan& plainPlan, bool hopper, const Buffers& buffers,
-                        cudaStream_t stream) {
+cudaError_t launchFloat(const Plan& plan, bool hopper, const Buffers& buffers, cudaStream_t stream) {
   if (hopper) {
     const SplitParams params{buffers.parts, partsStride(plan.scan.args), buffers.splitRows};
-    RETURN_IF_ERROR(launchHopperFloat(plan, params, buffers.lists, buffers.againLists, stream));
-    return launchPlain<LoadFloatAligned>(plainPlan, {buffers.splitRows}, buffers, stream);
+    return launchHopperFloat(plan, params, buffers.lists, buffers.againLists, stream);
   }
-  if (isAligned(plan.scan.args)) return launchPlain<LoadFloatAligned>(plan, {nullptr}, buffers, stream);
-  return launchPlain<LoadFloatStrided>(plan, {nullptr}, buffers, stream);
+  if (isAligned(plan.scan.args)) return launchPlain<LoadFloatAligned>(plan, buffers, stream);
+  return launchPlain<LoadFloatStrided>(plan, buffers, stream);
 }
 
 // --- 16-bit ---
@@ -173,9 +167,10 @@ template <class Half, int kColumnTiles>
 cudaError_t launchPortable(const Plan& plan, const SplitParams& params, const Buffers& buffers, cudaStream_t stream) {
   using Deep = HalfScorer<Half, kColumnTiles, kManyStages>;
   using Shallow = HalfScorer<Half, kColumnTiles, kFewStages>;
+  using RestScorer = PlainRowsScorer<LoadHalf<Half>, Deep::kWorkers>;
   if (plan.scorer.sharedBytes == Deep::kSharedBytes)
-    return launchScan<Deep>(plan, params, buffers.lists, buffers.againLists, stream);
-  return launchScan<Shallow>(plan, params, buffers.lists, buffers.againLists, stream);
+    return launchScan<Deep, RestScorer>(plan, params, buffers.lists, buffers.againLists, stream);
+  return launchScan<Shallow, RestScorer>(plan, params, buffers.lists, buffers.againLists, stream);
 }
 
 template <class Half>
@@ -203,40 +198,33 @@ cudaError_t launchSplit(const Plan& plan, const Buffers& buffers, cudaStream_t s
 }
 
 template <class Half>
-cudaError_t launchHalf(const Plan& plan, const Plan& plainPlan, bool hopper, const Buffers& buffers,
-                       cudaStream_t stream) {
+cudaError_t launchHalf(const Plan& plan, bool hopper, const Buffers& buffers, cudaStream_t stream) {
   const SplitParams params{buffers.parts, partsStride(plan.scan.args), buffers.splitRows};
-  if (hopper) {
-    RETURN_IF_ERROR(launchHopper(plan, params, buffers.lists, buffers.againLists, stream));
-  } else {
-    RETURN_IF_ERROR(launchPortable<Half>(plan, params, buffers, stream));
-  }
-  // Rows that were not split; its blocks end at once when there is none.
-  return launchPlain<LoadHalf<Half>>(plainPlan, {buffers.splitRows}, buffers, stream);
+  if (hopper) return launchHopper(plan, params, buffers.lists, buffers.againLists, stream);
+  return launchPortable<Half>(plan, params, buffers, stream);
 }
 
 // --- all formats ---
 
-struct Plans {
+// What a format and a device ask for.
+struct FormatPlan {
   bool hopper;
   bool split;  // hidden is cut into parts
   bool bulk;   // binary: with bulk copies
-  Plan main;
-  Plan plain;  // where hidden is split: the rows that need plain arithmetic
+  Plan plan;
 
-  Plans(const LmHeadTopKArgs& args, Path path, const Device& device)
-      : hopper(path == Path::kBest && device.computeCapability == 90 &&
+  FormatPlan(const LmHeadTopKArgs& args, const Tuning& tuning, const Device& device)
+      : hopper(tuning.path == Path::kBest && device.computeCapability == 90 &&
                (isHalf(args.format) || (args.format == HeadFormat::kFloat32 && isAligned(args)))),
         split(hopper || isHalf(args.format)),
-        bulk(path == Path::kBest && device.computeCapability >= 90),
-        main(args, shape(args, hopper, bulk, device), device),
-        plain(main, plainShape(args, 4, device), device) {}
+        bulk(tuning.path == Path::kBest && device.computeCapability >= 90),
+        plan(args, tuning, shape(args, hopper, bulk, device), device) {}
 
  private:
   static ScorerShape shape(const LmHeadTopKArgs& args, bool hopper, bool bulk, const Device& device) {
     if (hopper) return isHalf(args.format) ? hopperShape(args) : hopperFloatShape(args);
     if (isHalf(args.format)) return portableShape(args, device);
-    return args.format == HeadFormat::kBinary ? binaryShape(args, bulk, device) : plainShape(args, 8, device);
+    return args.format == HeadFormat::kBinary ? binaryShape(args, bulk, device) : plainShape(args, device);
   }
 };
 
@@ -259,40 +247,37 @@ cudaError_t launchPrepare(const Plan& plan, bool split, const Buffers& buffers, 
 // Rows that one launch serves: gridDim.y, the row groups, ends at 65,535, for the least number of rows a group.
 constexpr int64_t kMaxRowsPerLaunch = 32768;
 
-cudaError_t launchRows(const LmHeadTopKArgs& args, Path path, const Device& device, void* scratchMemory,
+cudaError_t launchRows(const LmHeadTopKArgs& args, const Tuning& tuning, const Device& device, void* scratchMemory,
                        cudaStream_t stream) {
-  Plans plans(args, path, device);
+  FormatPlan chosen(args, tuning, device);
+  Plan& plan = chosen.plan;
   Scratch scratch(scratchMemory);
-  const Buffers buffers = takeBuffers(scratch, args, plans.split, {&plans.main, &plans.plain});
-  for (Plan* plan : {&plans.main, &plans.plain}) {
-    plan->scan.pool.published = buffers.published;
-    plan->scan.pool.keys = buffers.poolKeys;
-    plan->scan.pool.counts = buffers.poolCounts;
-  }
+  const Buffers buffers = takeBuffers(scratch, args, chosen.split, plan);
+  plan.scan.pool.published = buffers.published;
+  plan.scan.pool.keys = buffers.poolKeys;
+  plan.scan.pool.counts = buffers.poolCounts;
   // The merge leaves the pool empty for the sweeps after the first.
-  RETURN_IF_ERROR(launchPrepare(plans.main, plans.split, buffers, stream));
+  RETURN_IF_ERROR(launchPrepare(plan, chosen.split, buffers, stream));
 
-  for (int64_t done = 0; done < args.k; done += plans.main.scan.k) {
-    for (Plan* plan : {&plans.main, &plans.plain}) {
-      plan->scan.k = static_cast<int>(std::min<int64_t>(args.k - done, kMaxKPerSweep));
-      plan->scan.bounds = done == 0 ? nullptr : buffers.bounds;
-      plan->scan.logSums = done == 0 ? buffers.logSums : nullptr;
-    }
+  for (int64_t done = 0; done < args.k; done += plan.scan.k) {
+    plan.scan.k = static_cast<int>(std::min<int64_t>(args.k - done, kMaxKPerSweep));
+    plan.scan.bounds = done == 0 ? nullptr : buffers.bounds;
+    plan.scan.logSums = done == 0 ? buffers.logSums : nullptr;
     switch (args.format) {
       case HeadFormat::kFloat32:
-        RETURN_IF_ERROR(launchFloat(plans.main, plans.plain, plans.hopper, buffers, stream));
+        RETURN_IF_ERROR(launchFloat(plan, chosen.hopper, buffers, stream));
         break;
       case HeadFormat::kBfloat16:
-        RETURN_IF_ERROR(launchHalf<__nv_bfloat16>(plans.main, plans.plain, plans.hopper, buffers, stream));
+        RETURN_IF_ERROR(launchHalf<__nv_bfloat16>(plan, chosen.hopper, buffers, stream));
         break;
       case HeadFormat::kFloat16:
-        RETURN_IF_ERROR(launchHalf<__half>(plans.main, plans.plain, plans.hopper, buffers, stream));
+        RETURN_IF_ERROR(launchHalf<__half>(plan, chosen.hopper, buffers, stream));
         break;
       case HeadFormat::kBinary:
-        RETURN_IF_ERROR(launchBinary(plans.main, plans.bulk, buffers.binary, buffers.lists, buffers.againLists, stream));
+        RETURN_IF_ERROR(launchBinary(plan, chosen.bulk, buffers.binary, buffers.lists, buffers.againLists, stream));
         break;
     }
-    RETURN_IF_ERROR(launchMerge(plans.main, done, buffers.bounds, stream));
+    RETURN_IF_ERROR(launchMerge(plan, done, buffers.bounds, stream));
   }
   return cudaSuccess;
 }
@@ -309,22 +294,22 @@ LmHeadTopKArgs sliceRows(const LmHeadTopKArgs& args, int64_t begin) {
 
 }  // namespace
 
-cudaError_t lmHeadTopKScratchBytes(const LmHeadTopKArgs& args, size_t* bytes, Path path) {
+cudaError_t lmHeadTopKScratchBytes(const LmHeadTopKArgs& args, size_t* bytes, const Tuning& tuning) {
   Device device;
   RETURN_IF_ERROR(Device::current(&device));
   const LmHeadTopKArgs slice = sliceRows(args, 0);
-  const Plans plans(slice, path, device);
+  const FormatPlan chosen(slice, tuning, device);
   Scratch counter(nullptr);
-  takeBuffers(counter, slice, plans.split, {&plans.main, &plans.plain});
+  takeBuffers(counter, slice, chosen.split, chosen.plan);
   *bytes = counter.used();
   return cudaSuccess;
 }
 
-cudaError_t launchLmHeadTopK(const LmHeadTopKArgs& args, void* scratch, cudaStream_t stream, Path path) {
+cudaError_t launchLmHeadTopK(const LmHeadTopKArgs& args, void* scratch, cudaStream_t stream, const Tuning& tuning) {
   Device device;
   RETURN_IF_ERROR(Device::current(&device));
   for (int64_t begin = 0; begin < args.rows; begin += kMaxRowsPerLaunch) {
-    RETURN_IF_ERROR(launchRows(sliceRows(args, begin), path, device, scratch, stream));
+    RETURN_IF_ERROR(launchRows(sliceRows(args, begin), tuning, device, scratch, stream));
   }
   return cudaSuccess;
 }

@@ -17,12 +17,20 @@ constexpr int kMaxKPerSweep = 2048;
 // paths, the last bits of dense scores may differ.
 enum class Path { kBest, kPortable };
 
+// How a call runs. Users keep the defaults; tests reach with it what is rare.
+struct Tuning {
+  Path path = Path::kBest;
+  // How many candidates of a row all blocks together may keep, at least k; a row that has more is scanned again. 0:
+  // what suits the size.
+  int poolCapacity = 0;
+};
+
 // Bytes of scratch memory that launchLmHeadTopK needs on the current device, 256-byte aligned.
-cudaError_t lmHeadTopKScratchBytes(const LmHeadTopKArgs& args, size_t* bytes, Path path = Path::kBest);
+cudaError_t lmHeadTopKScratchBytes(const LmHeadTopKArgs& args, size_t* bytes, const Tuning& tuning = {});
 
 // Enqueues on `stream`; neither allocates nor synchronizes, so it can be captured in a CUDA graph. Every pointer of
 // `args` is device memory; `hidden` and bias may have any float alignment, 16-bit and binary weights are 16-byte
 // aligned.
-cudaError_t launchLmHeadTopK(const LmHeadTopKArgs& args, void* scratch, cudaStream_t stream, Path path = Path::kBest);
+cudaError_t launchLmHeadTopK(const LmHeadTopKArgs& args, void* scratch, cudaStream_t stream, const Tuning& tuning = {});
 
 }  // namespace lm_head

@@ -69,7 +69,6 @@ class BinaryFewScorer {
     __syncthreads();
   }
 
-  __device__ bool hasWork() const { return true; }
   __device__ void assist(const Tiling&) {
     if constexpr (kBulk) stream_.copyAll();
   }

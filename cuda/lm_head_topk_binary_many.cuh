@@ -74,7 +74,6 @@ class BinaryManyScorer {
     __syncthreads();
   }
 
-  __device__ bool hasWork() const { return true; }
   __device__ void assist(const Tiling&) {
     if constexpr (kBulk) stream_.copyAll();
   }

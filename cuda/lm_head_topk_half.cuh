@@ -63,10 +63,10 @@ class HalfScorer {
     __syncthreads();
   }
 
-  __device__ bool hasWork() const { return true; }
   __device__ void assist(const Tiling&) {}
   __device__ void startWork() {}
   __device__ bool serves(int row) const { return !splitRows_[row].plain; }
+  __device__ const SplitRow* splitRows() const { return splitRows_; }
 
   __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;

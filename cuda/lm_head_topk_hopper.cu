@@ -2,6 +2,7 @@
 #include "common/tensor_map.cuh"
 #include "lm_head_topk_hopper.cuh"
 #include "lm_head_topk_hopper.h"
+#include "lm_head_topk_plain_rows.cuh"
 
 namespace lm_head {
 namespace {
@@ -19,11 +20,15 @@ cudaError_t launch(const Plan& plan, const SplitParams& halfParams, Key* lists, 
   const LmHeadTopKArgs& args = plan.scan.args;
   HopperScorerParams params{};
   params.splitRows = halfParams.splitRows;
-  RETURN_IF_ERROR(encodeTensorMap<Half>(args.weight, args.vocabSize, args.weightRowStride, Scorer::kSmallTileVocab,
-                                        Scorer::kChunk, &params.weight));
-  RETURN_IF_ERROR(encodeTensorMap<Half>(halfParams.parts, static_cast<int64_t>(plan.rowGroups) * 2 * kRows,
-                                        halfParams.partsStride, 2 * kRows, Scorer::kChunk, &params.parts));
-  return launchScan<Scorer>(plan, params, lists, againLists, stream);
+  // Calls mostly come with the same weights, and often with the same scratch memory.
+  static thread_local TensorMap<Half> weightMap, partsMap;
+  RETURN_IF_ERROR(weightMap.get(
+      {args.weight, args.vocabSize, args.weightRowStride, Scorer::kSmallTileVocab, Scorer::kChunk}, &params.weight));
+  RETURN_IF_ERROR(partsMap.get({halfParams.parts, static_cast<int64_t>(plan.rowGroups) * 2 * kRows,
+                                halfParams.partsStride, 2 * kRows, Scorer::kChunk},
+                               &params.parts));
+  using RestScorer = PlainRowsScorer<LoadHalf<Half>, Scorer::kWorkers>;
+  return launchScan<Scorer, RestScorer>(plan, params, lists, againLists, stream);
 }
 
 template <class Half>

@@ -46,8 +46,8 @@ class HopperScorer {
     __syncthreads();
   }
 
-  __device__ bool hasWork() const { return true; }
   __device__ bool serves(int row) const { return !splitRows_[row].plain; }
+  __device__ const SplitRow* splitRows() const { return splitRows_; }
 
   __device__ void assist(const Tiling& tiling) {
     if constexpr (kMovesRegisters) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kHelperRegisters));

@@ -2,6 +2,7 @@
 #include "common/tensor_map.cuh"
 #include "lm_head_topk_hopper.h"
 #include "lm_head_topk_hopper_float.cuh"
+#include "lm_head_topk_plain_rows.cuh"
 
 namespace lm_head {
 namespace {
@@ -17,11 +18,15 @@ cudaError_t launch(const Plan& plan, const SplitParams& splitParams, Key* lists,
   const LmHeadTopKArgs& args = plan.scan.args;
   HopperScorerParams params{};
   params.splitRows = splitParams.splitRows;
-  RETURN_IF_ERROR(encodeTensorMap<float>(args.weight, args.vocabSize, args.weightRowStride, Scorer::kSmallTileVocab,
-                                         Scorer::kChunk, &params.weight));
-  RETURN_IF_ERROR(encodeTensorMap<float>(splitParams.parts, static_cast<int64_t>(plan.rowGroups) * 2 * kRows,
-                                         splitParams.partsStride, 2 * kRows, Scorer::kChunk, &params.parts));
-  return launchScan<Scorer>(plan, params, lists, againLists, stream);
+  // Calls mostly come with the same weights, and often with the same scratch memory.
+  static thread_local TensorMap<float> weightMap, partsMap;
+  RETURN_IF_ERROR(weightMap.get(
+      {args.weight, args.vocabSize, args.weightRowStride, Scorer::kSmallTileVocab, Scorer::kChunk}, &params.weight));
+  RETURN_IF_ERROR(partsMap.get({splitParams.parts, static_cast<int64_t>(plan.rowGroups) * 2 * kRows,
+                                splitParams.partsStride, 2 * kRows, Scorer::kChunk},
+                               &params.parts));
+  using RestScorer = PlainRowsScorer<LoadFloatAligned, Scorer::kWorkers>;
+  return launchScan<Scorer, RestScorer>(plan, params, lists, againLists, stream);
 }
 
 template <int kRows>

@@ -36,8 +36,8 @@ class HopperFloatScorer {
     __syncthreads();
   }
 
-  __device__ bool hasWork() const { return true; }
   __device__ bool serves(int row) const { return !splitRows_[row].plain; }
+  __device__ const SplitRow* splitRows() const { return splitRows_; }
 
   __device__ void assist(const Tiling& tiling) {
     if (threadIdx.x != kWorkers) return;

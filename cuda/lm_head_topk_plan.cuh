@@ -10,19 +10,33 @@
 namespace lm_head {
 
 struct Device {
-  int computeCapability;  // 90 for 9.0
-  int multiprocessors;
-  size_t sharedBytes;  // that a block can have
+  int index = -1;
+  int computeCapability = 0;  // 90 for 9.0
+  int multiprocessors = 0;
+  size_t sharedBytes = 0;  // that a block can have
 
+  // The current device. Its attributes never change, so a thread asks for them once.
   static cudaError_t current(Device* device) {
-    int index = 0, shared = 0, major = 0, minor = 0;
+    static thread_local Device known;
+    int index = 0;
     RETURN_IF_ERROR(cudaGetDevice(&index));
+    if (known.index != index) RETURN_IF_ERROR(query(index, &known));
+    *device = known;
+    return cudaSuccess;
+  }
+
+ private:
+  static cudaError_t query(int index, Device* device) {
+    Device found;
+    int shared = 0, major = 0, minor = 0;
     RETURN_IF_ERROR(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index));
     RETURN_IF_ERROR(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index));
-    device->computeCapability = 10 * major + minor;
-    RETURN_IF_ERROR(cudaDeviceGetAttribute(&device->multiprocessors, cudaDevAttrMultiProcessorCount, index));
+    RETURN_IF_ERROR(cudaDeviceGetAttribute(&found.multiprocessors, cudaDevAttrMultiProcessorCount, index));
     RETURN_IF_ERROR(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, index));
-    device->sharedBytes = shared - 1024;  // static shared memory and what the system keeps
+    found.index = index;
+    found.computeCapability = 10 * major + minor;
+    found.sharedBytes = shared - 1024;  // static shared memory and what the system keeps
+    *device = found;
     return cudaSuccess;
   }
 };
@@ -43,18 +57,17 @@ struct ScorerShape {
 
 // The shape of one sweep.
 struct Plan {
+  Device device;
   ScanParams scan;
   ScorerShape scorer;
-  int computeCapability;
   int rowGroups;
   int blocks;          // a row group
   int globalListKeys;  // of a row and block, where its list does not fit in shared memory; else 0
   bool mayLose;        // lists or pool may be too small for the worst case: those rows are scanned again
   int againCapacity;   // of the lists of such a scan
 
-  // `fixedBlocks`: not 0 where another plan has decided.
-  Plan(const LmHeadTopKArgs& args, const ScorerShape& shape, const Device& device, int fixedBlocks = 0)
-      : scan{}, scorer(shape), computeCapability(device.computeCapability) {
+  Plan(const LmHeadTopKArgs& args, const Tuning& tuning, const ScorerShape& shape, const Device& device)
+      : device(device), scan{}, scorer(shape) {
     const int tile = shape.tileVocab;
     const int k = static_cast<int>(std::min<int64_t>(args.k, kMaxKPerSweep));
     scan.args = args;
@@ -63,7 +76,6 @@ struct Plan {
     rowGroups = static_cast<int>((args.rows + shape.rowsPerBlock - 1) / shape.rowsPerBlock);
     const int64_t tiles = (args.vocabSize + tile - 1) / tile;
     blocks = static_cast<int>(std::min(std::max<int64_t>(1, device.multiprocessors / rowGroups), tiles));
-    if (fixedBlocks > 0) blocks = fixedBlocks;
     againCapacity = k + 2 * tile;
 
     // A list that holds k keys and a tile more never loses one.
@@ -83,24 +95,19 @@ struct Plan {
       // In global memory all lists of a row together stay below 3/4 of its logits; two tiles are the least.
       const int64_t affordable = args.vocabSize * 3 / 8 / blocks;
       scan.listCapacity = static_cast<int>(std::min(enough, std::max<int64_t>(2 * tile, affordable)));
-      if (scan.listCapacity > affordable && fixedBlocks == 0)
+      if (scan.listCapacity > affordable)
         blocks = static_cast<int>(std::max<int64_t>(1, args.vocabSize * 3 / 8 / scan.listCapacity));
       globalListKeys = scan.listCapacity;
     }
     const int64_t most = static_cast<int64_t>(blocks) * k;
     scan.pool.blocks = blocks;
     scan.pool.publishedRank = (k + blocks - 1) / blocks;
-    scan.pool.capacity = static_cast<int>(std::min({most, args.vocabSize, std::max<int64_t>(16384, 4 * k)}));
+    scan.pool.capacity = tuning.poolCapacity > 0
+                             ? tuning.poolCapacity
+                             : static_cast<int>(std::min({most, args.vocabSize, std::max<int64_t>(16384, 4 * k)}));
     const int64_t idsOfBlock = (tiles + blocks - 1) / blocks * tile;
     mayLose = scan.listCapacity < std::min<int64_t>(k + tile, idsOfBlock) ||
               scan.pool.capacity < std::min(most, args.vocabSize);
-  }
-
-  // The plan of another scorer that adds to the same pool.
-  Plan(const Plan& main, const ScorerShape& shape, const Device& device)
-      : Plan(main.scan.args, shape, device, main.blocks) {
-    scan.pool = main.scan.pool;
-    mayLose |= main.mayLose;
   }
 };
 
@@ -114,15 +121,21 @@ int chooseRows(int64_t rows, int least, int most, size_t available, BytesOf byte
 }
 
 // The sweep of `plan`, then, where keys may have been lost, the one that scans such rows again.
-template <class Scorer>
+template <class Scorer, class RestScorer = void>
 cudaError_t launchScan(const Plan& plan, const typename Scorer::Params& params, Key* lists, Key* againLists,
                        cudaStream_t stream) {
-  const auto kernel = scanKernel<Scorer>;
+  const auto kernel = scanKernel<Scorer, RestScorer>;
+  // A thread does this once for each kernel and device.
+  static thread_local int allowedOn = -1;
+  if (allowedOn != plan.device.index) {
+    RETURN_IF_ERROR(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         static_cast<int>(plan.device.sharedBytes)));
+    allowedOn = plan.device.index;
+  }
   const auto launch = [&](const ScanParams& scan, int blocks) {
     const size_t bytes =
         plan.scorer.sharedBytes + listBytes(scan, Scorer::kWorkers / 32, scan.lists == nullptr ? scan.listCapacity : 0);
-    RETURN_IF_ERROR(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
-    return launchDependent(plan.computeCapability, kernel, dim3(blocks, plan.rowGroups), Scorer::kThreads, bytes,
+    return launchDependent(plan.device.computeCapability, kernel, dim3(blocks, plan.rowGroups), Scorer::kThreads, bytes,
                            stream, scan, params);
   };
   ScanParams scan = plan.scan;

@@ -2,6 +2,8 @@
 // of a tile, and the block's top-k lists filter them.
 #pragma once
 
+#include <type_traits>
+
 #include "common/dependent_launch.cuh"
 #include "common/log_sum_exp.cuh"
 #include "common/top_k_lists.cuh"
@@ -82,11 +84,14 @@ __device__ inline void syncWorkers() {
 
 // A Scorer has: `Params`; kThreads, of which the first kWorkers score; kTileVocab and kSmallTileVocab; `sharedBytes()`,
 // a multiple of 16; a constructor that all threads run, with the shared memory and the block's rows; kStartsEarly:
-// whether it runs before the kernel in front has ended, so that only `prepare()` may read what that has written; `bool hasWork()`,
-// the same in all threads; `assist()`, all that the threads behind the workers do; `startWork()`, what workers do
-// first; and `scoreTile(tile, lists, logSums)`, which all workers call and which offers the scores of the ids of `tile`
-// for each row that it `serves`.
-template <class Scorer>
+// whether that runs before the kernel in front has ended, so that only `prepare()` may read what this one has written;
+// `assist()`, all that the threads behind the workers do; `startWork()`, what workers do first; and `scoreTile(tile,
+// lists, logSums)`, which all workers call and which offers the scores of the ids of `tile` for each row that it
+// `serves`.
+//
+// RestScorer: not void where rows may remain that Scorer does not serve: a second sweep, of the same tiles, serves
+// those of `splitRows()`. Nearly always there is none, which costs no launch this way.
+template <class Scorer, class RestScorer>
 __global__ void __launch_bounds__(Scorer::kThreads, 1)
     scanKernel(const __grid_constant__ ScanParams params,
                const __grid_constant__ typename Scorer::Params scorerParams) {
@@ -108,7 +113,6 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
     waitForPreviousKernel();
     scorer.prepare();
   }
-  if (!scorer.hasWork()) return;
   // Read from one lane, so that the compiler knows that whole warps take a branch: warpgroup products need that.
   if (__shfl_sync(0xffffffffu, threadIdx.x / 32, 0) >= kWorkers / 32) {
     scorer.assist(tiling);
@@ -137,7 +141,6 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
     if (params.logSums != nullptr) logSums.slots = reinterpret_cast<LogSum*>(next);
     next = reinterpret_cast<Key*>(reinterpret_cast<LogSum*>(next) + kWorkers / 32 * params.rowsPerBlock);
   }
-  logSums.reset(kWorkers / 32);
   auto* selectScratch = reinterpret_cast<SelectScratch*>(next);
   lists.counts = reinterpret_cast<int*>(selectScratch + kWorkers / 32);
   lists.thresholdValues = reinterpret_cast<float*>(lists.counts + params.rowsPerBlock);
@@ -145,22 +148,35 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
   lists.pool = params.pool;
   // A row that is scanned again belongs to one block, which needs no thresholds from others.
   if (params.again) lists.pool.blocks = 1;
-  lists.reset([&](int row) { return scorer.serves(row) && (!params.again || isLost(params, rowBegin + row)); });
-  syncWorkers<kWorkers>();
 
-  int done = 0;
-  for (int64_t index = blockIdx.x; index < tiling.tiles; index += gridDim.x) {
-    scorer.scoreTile(tiling.at(index), lists, logSums);
+  const auto sweep = [&](auto& tileScorer) {
+    const auto served = [&](int row) {
+      return tileScorer.serves(row) && (!params.again || isLost(params, rowBegin + row));
+    };
+    lists.reset(served);
+    logSums.reset(kWorkers / 32);
     syncWorkers<kWorkers>();
-    ++done;
-    // Blocks look at each other's thresholds after 1, 2, 4, ... tiles: often while thresholds rise fast.
-    lists.tidy(kTileVocab, (done & (done - 1)) == 0, selectScratch);
+    int done = 0;
+    for (int64_t index = blockIdx.x; index < tiling.tiles; index += gridDim.x) {
+      tileScorer.scoreTile(tiling.at(index), lists, logSums);
+      syncWorkers<kWorkers>();
+      ++done;
+      // Blocks look at each other's thresholds after 1, 2, 4, ... tiles: often while thresholds rise fast.
+      lists.tidy(kTileVocab, (done & (done - 1)) == 0, selectScratch);
+      syncWorkers<kWorkers>();
+    }
+    lists.tidy(params.listCapacity - params.k, true, selectScratch);
     syncWorkers<kWorkers>();
+    lists.handOver(params.again);
+    logSums.handOver(kWorkers / 32, rowBegin, [&](int row) { return tileScorer.serves(row); });
+  };
+  sweep(scorer);
+  if constexpr (!std::is_void_v<RestScorer>) {
+    RestScorer rest(params, {scorer.splitRows()}, shared, rowBegin, rows);
+    if (!rest.servesAny()) return;
+    syncWorkers<kWorkers>();
+    sweep(rest);
   }
-  lists.tidy(params.listCapacity - params.k, true, selectScratch);
-  syncWorkers<kWorkers>();
-  lists.handOver(params.again);
-  logSums.handOver(kWorkers / 32, rowBegin, [&](int row) { return scorer.serves(row); });
 }
 
 }  // namespace lm_head

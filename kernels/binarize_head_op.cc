@@ -13,7 +13,8 @@ class BinarizeHeadKernel {
   template <Device kDevice>
   void compute(const OpContext& context) const {
     const Tensor weight = context.input(0);
-    require(weight.rank() == 2, "BinarizeHead: input 'weight' must have rank 2, but got shape " + weight.shape());
+    require(weight.rank() == 2,
+            [&] { return "BinarizeHead: input 'weight' must have rank 2, but got shape " + weight.shape(); });
     BinarizeHeadArgs args{};
     args.rows = weight.dim(0);
     args.columns = weight.dim(1);

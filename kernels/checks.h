@@ -17,14 +17,17 @@ inline std::string shapeText(const std::vector<int64_t>& shape) {
 inline void requireShape(const char* op, const char* input, const Tensor& tensor, const std::vector<int64_t>& shape) {
   bool same = tensor.rank() == static_cast<int>(shape.size());
   for (int axis = 0; same && axis < tensor.rank(); ++axis) same = tensor.dim(axis) == shape[axis];
-  require(same, std::string(op) + ": input '" + input + "' must have shape " + shapeText(shape) + ", but got " +
-                    tensor.shape());
+  require(same, [&] {
+    return std::string(op) + ": input '" + input + "' must have shape " + shapeText(shape) + ", but got " +
+           tensor.shape();
+  });
 }
 
 inline void requireGroupSize(const char* op, int64_t groupSize, int64_t hiddenSize) {
-  require(groupSize > 0 && groupSize % 32 == 0 && hiddenSize % groupSize == 0,
-          std::string(op) + ": attribute 'group_size' must be a multiple of 32 that divides " +
-              std::to_string(hiddenSize) + ", but got " + std::to_string(groupSize));
+  require(groupSize > 0 && groupSize % 32 == 0 && hiddenSize % groupSize == 0, [&] {
+    return std::string(op) + ": attribute 'group_size' must be a multiple of 32 that divides " +
+           std::to_string(hiddenSize) + ", but got " + std::to_string(groupSize);
+  });
 }
 
 }  // namespace lm_head

@@ -31,9 +31,10 @@ class LmHeadTopKKernel {
         bias_(attributes.integer("num_bias") != 0),
         logSumExp_(attributes.integer("num_log_sum_exp") != 0) {
     const bool wantsFloat = format_ == HeadFormat::kFloat32;
-    require(
-        attributes.type("Tweight") == (wantsFloat ? TF_FLOAT : TF_INT32),
-        std::string("LmHeadTopK: input 'weight' must be ") + (wantsFloat ? "float32" : "int32") + " for this format");
+    require(attributes.type("Tweight") == (wantsFloat ? TF_FLOAT : TF_INT32), [&] {
+      return std::string("LmHeadTopK: input 'weight' must be ") + (wantsFloat ? "float32" : "int32") +
+             " for this format";
+    });
     require(!transposeWeight_ || wantsFloat, "LmHeadTopK: attribute 'transpose_weight' needs format float32");
     const bool binary = format_ == HeadFormat::kBinary;
     require(!hiddenScale_ || binary, "LmHeadTopK: input 'hidden_scale' needs format binary");
@@ -49,7 +50,8 @@ class LmHeadTopKKernel {
   void compute(const OpContext& context) const {
     const Tensor hidden = context.input(0), weight = context.input(1);
     require(hidden.rank() >= 1, "LmHeadTopK: input 'hidden' must have rank 1 or higher, but got a scalar");
-    require(weight.rank() == 2, "LmHeadTopK: input 'weight' must have rank 2, but got shape " + weight.shape());
+    require(weight.rank() == 2,
+            [&] { return "LmHeadTopK: input 'weight' must have rank 2, but got shape " + weight.shape(); });
     LmHeadTopKArgs args{};
     const std::vector<int64_t> leading = hidden.leadingShape();
     args.rows = 1;
@@ -60,11 +62,14 @@ class LmHeadTopKKernel {
     args.k = k_;
     args.vocabStart = vocabStart_;
     setWeight(weight, args);
-    require(0 <= k_ && k_ <= args.vocabSize, "LmHeadTopK: attribute 'k' must be 0 to " +
-                                                 std::to_string(args.vocabSize) + ", but got " + std::to_string(k_));
-    require(vocabStart_ >= 0 && vocabStart_ + args.vocabSize <= INT32_MAX,
-            "LmHeadTopK: attribute 'vocab_start' must be at least 0 and keep ids below 2^31 - 1, but got " +
-                std::to_string(vocabStart_));
+    require(0 <= k_ && k_ <= args.vocabSize, [&] {
+      return "LmHeadTopK: attribute 'k' must be 0 to " + std::to_string(args.vocabSize) + ", but got " +
+             std::to_string(k_);
+    });
+    require(vocabStart_ >= 0 && vocabStart_ + args.vocabSize <= INT32_MAX, [&] {
+      return "LmHeadTopK: attribute 'vocab_start' must be at least 0 and keep ids below 2^31 - 1, but got " +
+             std::to_string(vocabStart_);
+    });
 
     int next = 2;
     const Tensor hiddenScale = hiddenScale_ ? context.input(next++) : Tensor(nullptr);
@@ -110,10 +115,11 @@ class LmHeadTopKKernel {
  private:
   void setWeight(const Tensor& weight, LmHeadTopKArgs& args) const {
     const auto requireInner = [&](int axis, int64_t size) {
-      require(weight.dim(axis) == size, "LmHeadTopK: input 'weight' must have " + std::to_string(size) +
-                                            " elements along axis " + std::to_string(axis) +
-                                            " for hidden of shape [...," + std::to_string(args.hiddenSize) +
-                                            "], but got shape " + weight.shape());
+      require(weight.dim(axis) == size, [&] {
+        return "LmHeadTopK: input 'weight' must have " + std::to_string(size) + " elements along axis " +
+               std::to_string(axis) + " for hidden of shape [...," + std::to_string(args.hiddenSize) +
+               "], but got shape " + weight.shape();
+      });
     };
     if (format_ == HeadFormat::kFloat32) {
       requireInner(transposeWeight_ ? 0 : 1, args.hiddenSize);

@@ -11,16 +11,17 @@ class PackHalfKernel {
       : transpose_(attributes.boolean("transpose")), multipleOf_(attributes.integer("multiple_of")) {
     const std::string format = attributes.string("format");
     require(format == "bfloat16" || format == "float16",
-            "PackHalf: attribute 'format' must be bfloat16 or float16, but got " + format);
-    require(multipleOf_ > 0 && multipleOf_ % 2 == 0,
-            "PackHalf: attribute 'multiple_of' must be even and positive, but got " + std::to_string(multipleOf_));
+            [&] { return "PackHalf: attribute 'format' must be bfloat16 or float16, but got " + format; });
+    require(multipleOf_ > 0 && multipleOf_ % 2 == 0, [&] {
+      return "PackHalf: attribute 'multiple_of' must be even and positive, but got " + std::to_string(multipleOf_);
+    });
     bfloat16_ = format == "bfloat16";
   }
 
   template <Device kDevice>
   void compute(const OpContext& context) const {
     const Tensor x = context.input(0);
-    require(x.rank() == 2, "PackHalf: input 'x' must have rank 2, but got shape " + x.shape());
+    require(x.rank() == 2, [&] { return "PackHalf: input 'x' must have rank 2, but got shape " + x.shape(); });
     PackHalfArgs args{};
     args.bfloat16 = bfloat16_;
     args.rows = x.dim(transpose_ ? 1 : 0);

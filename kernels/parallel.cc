@@ -73,7 +73,8 @@ class WorkerPool {
 }  // namespace
 
 int threadsFor(int64_t operations) {
-  const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
+  // Asked once: the C library opens a file to answer.
+  static const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
   return static_cast<int>(std::clamp<int64_t>(operations / kOperationsPerThread, 1, cores));
 }
 

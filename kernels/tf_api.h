@@ -21,7 +21,17 @@ class OpError : public std::runtime_error {
   const TF_Code code;
 };
 
+// `message()` makes the text, which only a failed check needs: checks run at every call.
+template <class Message>
+void require(bool condition, Message message) {
+  if (!condition) throw OpError(TF_INVALID_ARGUMENT, message());
+}
+
 inline void require(bool condition, const std::string& message) {
+  if (!condition) throw OpError(TF_INVALID_ARGUMENT, message);
+}
+
+inline void require(bool condition, const char* message) {
   if (!condition) throw OpError(TF_INVALID_ARGUMENT, message);
 }
 
@@ -77,19 +87,17 @@ class OpContext {
 
   Tensor input(int index) const {
     TF_Tensor* tensor = nullptr;
-    Status status;
-    TF_GetInput(context_, index, &tensor, status);
-    status.check();
+    TF_GetInput(context_, index, &tensor, status_);
+    status_.check();
     return Tensor(tensor);
   }
 
   Tensor output(int index, TF_DataType type, const std::vector<int64_t>& shape) const {
     int64_t count = 1;
     for (const int64_t dim : shape) count *= dim;
-    Status status;
     TF_Tensor* tensor = TF_AllocateOutput(context_, index, type, shape.data(), static_cast<int>(shape.size()),
-                                          count * TF_DataTypeSize(type), status);
-    status.check();
+                                          count * TF_DataTypeSize(type), status_);
+    status_.check();
     return Tensor(tensor);
   }
 
@@ -97,14 +105,14 @@ class OpContext {
   Tensor temporary(int64_t bytes) const {
     TF_AllocatorAttributes attributes{};
     attributes.struct_size = TF_ALLOCATOR_ATTRIBUTES_STRUCT_SIZE;
-    Status status;
-    TF_Tensor* tensor = TF_AllocateTemp(context_, TF_UINT8, &bytes, 1, &attributes, status);
-    status.check();
+    TF_Tensor* tensor = TF_AllocateTemp(context_, TF_UINT8, &bytes, 1, &attributes, status_);
+    status_.check();
     return Tensor(tensor);
   }
 
  private:
   TF_OpKernelContext* context_;
+  Status status_;
 };
 
 // A kernel's view of its attributes.
@@ -190,16 +198,19 @@ class KernelRegistration {
   }
 
   static void compute(void* kernel, TF_OpKernelContext* rawContext) {
-    Status status;
     try {
       static_cast<const Kernel*>(kernel)->template compute<kDevice>(OpContext(rawContext));
-      return;
     } catch (const OpError& error) {
-      TF_SetStatus(status, error.code, error.what());
+      fail(rawContext, error.code, error.what());
     } catch (const std::exception& error) {
-      TF_SetStatus(status, TF_INTERNAL, error.what());
+      fail(rawContext, TF_INTERNAL, error.what());
     }
-    TF_OpKernelContext_Failure(rawContext, status);
+  }
+
+  static void fail(TF_OpKernelContext* context, TF_Code code, const char* message) {
+    Status status;
+    TF_SetStatus(status, code, message);
+    TF_OpKernelContext_Failure(context, status);
   }
 
   static void destroy(void* kernel) { delete static_cast<Kernel*>(kernel); }

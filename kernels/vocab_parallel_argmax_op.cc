@@ -15,10 +15,12 @@ struct LogitsAttributes {
       : vocabStart(attributes.integer("vocab_start")),
         vocabSize(attributes.integer("vocab_size")),
         columnMajor(attributes.boolean("column_major")) {
-    require(vocabSize >= 0, "attribute 'vocab_size' must be at least 0, but got " + std::to_string(vocabSize));
-    require(vocabStart >= 0 && vocabStart + vocabSize <= INT32_MAX,
-            "attribute 'vocab_start' must be at least 0 and keep ids below 2^31 - 1, but got " +
-                std::to_string(vocabStart));
+    require(vocabSize >= 0,
+            [&] { return "attribute 'vocab_size' must be at least 0, but got " + std::to_string(vocabSize); });
+    require(vocabStart >= 0 && vocabStart + vocabSize <= INT32_MAX, [&] {
+      return "attribute 'vocab_start' must be at least 0 and keep ids below 2^31 - 1, but got " +
+             std::to_string(vocabStart);
+    });
   }
 
   int64_t rows(const Tensor& logits) const { return logits.dim(columnMajor ? 1 : 0); }
@@ -66,11 +68,12 @@ class LocalArgmaxCandidatesKernel {
   void compute(const OpContext& context) const {
     const Tensor logits = context.input(0);
     require(logits.rank() == 2,
-            "LocalArgmaxCandidates: input 'logits' must have rank 2, but got shape " + logits.shape());
-    require(attributes_.vocabSize <= attributes_.columns(logits),
-            "LocalArgmaxCandidates: attribute 'vocab_size' must be at most the "
-            "number of columns of logits of shape " +
-                logits.shape() + ", but got " + std::to_string(attributes_.vocabSize));
+            [&] { return "LocalArgmaxCandidates: input 'logits' must have rank 2, but got shape " + logits.shape(); });
+    require(attributes_.vocabSize <= attributes_.columns(logits), [&] {
+      return "LocalArgmaxCandidates: attribute 'vocab_size' must be at most the "
+             "number of columns of logits of shape " +
+             logits.shape() + ", but got " + std::to_string(attributes_.vocabSize);
+    });
     const int64_t rows = attributes_.rows(logits);
     const Tensor candidates = context.output(0, TF_INT32, {rows, kPairInts});
     if (rows == 0) return;
@@ -89,8 +92,9 @@ class PickFromCandidatesKernel {
   template <Device kDevice>
   void compute(const OpContext& context) const {
     const Tensor candidates = context.input(0);
-    require(candidates.rank() == 3 && candidates.dim(0) > 0 && candidates.dim(2) == kPairInts,
-            "PickFromCandidates: input 'candidates' must have shape [ranks,rows,16], but got " + candidates.shape());
+    require(candidates.rank() == 3 && candidates.dim(0) > 0 && candidates.dim(2) == kPairInts, [&] {
+      return "PickFromCandidates: input 'candidates' must have shape [ranks,rows,16], but got " + candidates.shape();
+    });
     const int64_t rows = candidates.dim(1);
     const Tensor tokens = context.output(0, TF_INT32, {rows});
     if (rows == 0) return;
@@ -109,9 +113,10 @@ class VocabParallelArgmaxKernel {
     for (int64_t i = 0; i < shards_; ++i) {
       shards.push_back(context.input(static_cast<int>(i)));
       const Tensor& shard = shards.back();
-      require(shard.rank() == 2 && attributes_.rows(shard) == attributes_.rows(shards.front()),
-              "VocabParallelArgmax: every shard must have rank 2 and the rows of the first, of shape " +
-                  shards.front().shape() + ", but shard " + std::to_string(i) + " has shape " + shard.shape());
+      require(shard.rank() == 2 && attributes_.rows(shard) == attributes_.rows(shards.front()), [&] {
+        return "VocabParallelArgmax: every shard must have rank 2 and the rows of the first, of shape " +
+               shards.front().shape() + ", but shard " + std::to_string(i) + " has shape " + shard.shape();
+      });
     }
     const int64_t rows = attributes_.rows(shards.front());
     const Tensor tokens = context.output(0, TF_INT32, {rows});

@@ -144,7 +144,7 @@ function sanitize(args) {
   const program = join(root, 'build', 'native', 'cuda_test');
   const failed = ['memcheck', 'racecheck', 'initcheck', 'synccheck'].filter((check) => {
     console.log(`compute-sanitizer ${check}`);
-    return run(tool, ['--tool', check, '--error-exitcode', '1', program, '--quick', ...args]) !== 0;
+    return run(tool, ['--tool', check, '--error-exitcode', '1', program, '--sanitize', ...args]) !== 0;
   });
   if (failed.length > 0) console.error(`compute-sanitizer found errors with ${failed.join(', ')}.`);
   process.exit(failed.length > 0 ? 1 : 0);

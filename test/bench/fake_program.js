@@ -9,6 +9,7 @@ const print = (object) => console.log(JSON.stringify(object));
 
 function cudaTest() {
   console.log('verified');
+  print({ op: 'lm_head_topk_launch', format: 'float16', rows: 1, vocab: 64, hidden: 128, k: 50, us: 9.5 });
   for (const [vocab, hidden] of [
     [248320, 5120],
     [50257, 768],

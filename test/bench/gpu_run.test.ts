@@ -35,6 +35,9 @@ describe('a benchmark run on a GPU', () => {
     expect(find(rows, { format: 'binary' }).peers.torchBfloat16).toBe(bf16.peers.torch);
     expect(find(rows, { format: 'float32' }).peers.tfjs).toBeGreaterThan(3000);
 
+    const launch = find(rows, { op: 'lm_head_topk_launch', format: 'float16', vocab: 64, hidden: 128 });
+    expect(launch).toMatchObject({ measure: 'host', us: 9.5, floorUs: null, scratchBytes: null, peers: {} });
+
     const op = find(rows, { op: 'lm_head_topk_op', format: 'float16', measure: 'dataSync' });
     expect(op.peers.tfjs).toBe(op.peers.tfjsTf32);
     expect(op).toMatchObject({ floorUs: null, scratchBytes: null });

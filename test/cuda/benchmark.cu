@@ -1,6 +1,7 @@
 // Kernel times: the launcher in a CUDA graph, L2 flushed before each replay, median of 20, verified before it is timed;
-// and a plain read of the same bytes.
+// and a plain read of the same bytes. And what a call of the launcher costs its thread.
 #include <algorithm>
+#include <chrono>
 #include <map>
 
 #include "naive_scores.cuh"
@@ -132,15 +133,14 @@ void benchFormat(HeadFormat format, int64_t vocab, int64_t hidden, bool json) {
     naive.at(row).check(outValues.get(), outIndices.get(), k);
     const float us = medianMicroseconds(
         [&](cudaStream_t stream) { must(lm_head::launchLmHeadTopK(args, scratch.data(), stream), "launch"); });
-    static const char* formats[] = {"float32", "bfloat16", "float16", "binary"};
     const char* layout = json ? "{\"op\":\"lm_head_topk\",\"format\":\"%s\",\"vocab\":%lld,\"hidden\":%lld,\"k\":%lld,"
                                 "\"rows\":%lld,\"bias\":%s,"
                                 "\"logSumExp\":%s,\"us\":%.2f,\"floorUs\":%.2f,\"scratchBytes\":%zu}\n"
                               : "%-8s vocab %lld hidden %lld k %4lld rows %2lld bias %-5s logSumExp %-5s %8.1f us, "
                                 "floor %7.1f us, scratch %zu bytes\n";
-    std::printf(layout, formats[static_cast<int>(format)], static_cast<long long>(vocab),
-                static_cast<long long>(hidden), static_cast<long long>(k), static_cast<long long>(rows),
-                withBias ? "true" : "false", withLogSumExp ? "true" : "false", us, floor, scratchBytes);
+    std::printf(layout, formatName(format), static_cast<long long>(vocab), static_cast<long long>(hidden),
+                static_cast<long long>(k), static_cast<long long>(rows), withBias ? "true" : "false",
+                withLogSumExp ? "true" : "false", us, floor, scratchBytes);
     std::fflush(stdout);
   };
   for (const int64_t k : {1, 50, 512, 2048}) {
@@ -153,11 +153,40 @@ void benchFormat(HeadFormat format, int64_t vocab, int64_t hidden, bool json) {
   }
 }
 
+// Host time of a call, planning included, where the GPU has next to nothing to do. Calls come in batches, each behind a
+// synchronization, so that none waits for a full queue.
+void benchLaunch(HeadFormat format, bool json) {
+  LmHeadCase c({format, 1, 64, 128, 50});
+  c.upload();
+  c.run();
+  std::vector<double> times;
+  for (int batch = 0; batch < 50; ++batch) {
+    for (int call = 0; call < 20; ++call) {
+      const auto begin = std::chrono::steady_clock::now();
+      size_t scratchBytes = 0;
+      must(lm_head::lmHeadTopKScratchBytes(c.args(), &scratchBytes), "scratch");
+      c.launch();
+      times.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
+    }
+    must(cudaDeviceSynchronize(), "run");
+  }
+  std::sort(times.begin(), times.end());
+  const char* layout =
+      json ? "{\"op\":\"lm_head_topk_launch\",\"format\":\"%s\",\"vocab\":%lld,\"hidden\":%lld,\"k\":%lld,"
+             "\"rows\":%lld,\"us\":%.2f}\n"
+           : "%-8s vocab %lld hidden %lld k %4lld rows %2lld %8.1f us of host time a launch\n";
+  const Shape& shape = c.shape;
+  std::printf(layout, formatName(format), static_cast<long long>(shape.vocab), static_cast<long long>(shape.hidden),
+              static_cast<long long>(shape.k), static_cast<long long>(shape.rows), times[times.size() / 2]);
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 void benchmark(bool json) {
   for (const HeadFormat format :
        {HeadFormat::kBfloat16, HeadFormat::kFloat16, HeadFormat::kFloat32, HeadFormat::kBinary}) {
+    benchLaunch(format, json);
     benchFormat(format, 248320, 5120, json);
     benchFormat(format, 128256, 4096, json);
     benchFormat(format, 50257, 768, json);

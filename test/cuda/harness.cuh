@@ -86,8 +86,11 @@ void forAll(int64_t count, Work work) {
   for (std::thread& thread : pool) thread.join();
 }
 
-void lmHeadTopK(bool quick);
-void vocabParallelArgmax();
+// Which cases run: kQuick leaves out large heads, kSanitize is each kernel once, for compute-sanitizer.
+enum class Selection { kAll, kQuick, kSanitize };
+
+void lmHeadTopK(Selection selection);
+void vocabParallelArgmax(Selection selection);
 // json: one object a line.
 void benchmark(bool json);
 

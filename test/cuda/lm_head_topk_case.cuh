@@ -16,8 +16,13 @@ namespace test {
 using lm_head::HeadFormat;
 using lm_head::LmHeadTopKArgs;
 
-// The path that cases take from now on.
-inline lm_head::Path path = lm_head::Path::kBest;
+// How cases run from now on.
+inline lm_head::Tuning tuning;
+
+inline const char* formatName(HeadFormat format) {
+  static const char* names[] = {"float32", "bfloat16", "float16", "binary"};
+  return names[static_cast<int>(format)];
+}
 
 struct Shape {
   HeadFormat format;
@@ -30,10 +35,9 @@ struct Shape {
   bool logSumExp = false;
 
   std::string name() const {
-    static const char* formats[] = {"float32", "bfloat16", "float16", "binary"};
-    return std::string(path == lm_head::Path::kPortable ? "portable " : "") + formats[static_cast<int>(format)] +
-           " rows " + std::to_string(rows) + " vocab " + std::to_string(vocab) + " hidden " + std::to_string(hidden) +
-           " k " + std::to_string(k) + (bias ? " bias" : "") + (transposed ? " transposed" : "") +
+    return std::string(tuning.path == lm_head::Path::kPortable ? "portable " : "") + formatName(format) + " rows " +
+           std::to_string(rows) + " vocab " + std::to_string(vocab) + " hidden " + std::to_string(hidden) + " k " +
+           std::to_string(k) + (bias ? " bias" : "") + (transposed ? " transposed" : "") +
            (logSumExp ? " logSumExp" : "") + (integers ? " integers" : "") +
            (format == HeadFormat::kBinary ? " group " + std::to_string(groupSize) : "");
   }
@@ -98,7 +102,7 @@ class LmHeadCase {
     deviceIndices_ = std::make_unique<DeviceArray<int32_t>>(shape.rows * shape.k);
     deviceLogSumExp_ = std::make_unique<DeviceArray<float>>(shape.rows);
     size_t bytes = 0;
-    must(lm_head::lmHeadTopKScratchBytes(args(), &bytes, path), "lmHeadTopKScratchBytes");
+    must(lm_head::lmHeadTopKScratchBytes(args(), &bytes, tuning), "lmHeadTopKScratchBytes");
     scratch_ = std::make_unique<DeviceArray<unsigned char>>(bytes);
     must(cudaMemset(scratch_->data(), 0xa5, bytes), "poison scratch");
     must(cudaMemset(deviceValues_->data(), 0xa5, shape.rows * shape.k * 4), "poison values");
@@ -145,7 +149,7 @@ class LmHeadCase {
   }
 
   void launch(cudaStream_t stream = nullptr) const {
-    must(lm_head::launchLmHeadTopK(args(), scratch_->data(), stream, path), "launchLmHeadTopK");
+    must(lm_head::launchLmHeadTopK(args(), scratch_->data(), stream, tuning), "launchLmHeadTopK");
   }
 
   void run() {

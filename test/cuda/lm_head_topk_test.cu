@@ -321,6 +321,34 @@ void givenScales() {
   }
 }
 
+// Every row's candidates get lost, and it is scanned again. Each block hands over at least its m best with m * blocks
+// >= k, and a prime k is not m * blocks: that is more than k, and a pool of k keys overflows.
+void lostCandidates(HeadFormat format, int64_t vocab, int64_t k) {
+  tuning.poolCapacity = static_cast<int>(k);
+  for (const int64_t rows : {1, 9, 40}) {
+    for (const bool integers : {false, true}) {
+      const Shape shape{format, rows, vocab, 64, k, true, false, 32, integers, true};
+      current = "lost candidates, " + shape.name();
+      LmHeadCase c(shape);
+      if (!integers) c.hidden[3] = 1e-38f;  // a row in plain arithmetic, where others are split
+      c.upload();
+      c.run();
+      for (const int64_t row : {int64_t{0}, rows / 2, rows - 1}) checkRow(c, row);
+    }
+  }
+  tuning.poolCapacity = 0;
+}
+
+// Every kernel once, on heads as small as they can be, for tools that slow everything down.
+void sanitizeSuite(HeadFormat format) {
+  for (const int64_t rows : {1, 2, 5, 9, 17, 33}) {
+    runCase({format, rows, 300, 128, 10, rows % 2 == 0, false, 64});
+    if (format == HeadFormat::kFloat32) runCase({format, rows, 300, 65, 10, false, true});
+  }
+  runCase({format, 1, 2100, 64, 2050, false, false, 32});
+  lostCandidates(format, 1000, 5);
+}
+
 void formatSuite(HeadFormat format, bool quick) {
   const bool binary = format == HeadFormat::kBinary;
   const bool single = format == HeadFormat::kFloat32;
@@ -353,6 +381,10 @@ void formatSuite(HeadFormat format, bool quick) {
   batchInvariance(format);
   graphReplay(format);
   hardOrders(format, quick ? 20000 : 100000);
+  lostCandidates(format, 20000, 53);
+  // A row of hidden that no shared memory holds.
+  if (!binary) runCase({format, 2, 150, 70000, 5, false});
+  if (single) runCase({format, 2, 150, 70000, 5, false, true});
   if (quick) return;
   runCase({format, 2, 32001, 2048, 50, true}, 2);
   runCase({format, 64, 32001, 1024, 2048, false}, 2);
@@ -363,19 +395,23 @@ void formatSuite(HeadFormat format, bool quick) {
 
 }  // namespace
 
-void lmHeadTopK(bool quick) {
+void lmHeadTopK(Selection selection) {
+  const auto suite = [&](HeadFormat format) {
+    if (selection == Selection::kSanitize) return sanitizeSuite(format);
+    formatSuite(format, selection == Selection::kQuick);
+  };
   for (const HeadFormat format :
        {HeadFormat::kFloat32, HeadFormat::kBfloat16, HeadFormat::kFloat16, HeadFormat::kBinary}) {
-    formatSuite(format, quick);
+    suite(format);
   }
   givenScales();
   // What other GPUs would run, on this one.
-  path = lm_head::Path::kPortable;
+  tuning.path = lm_head::Path::kPortable;
   for (const HeadFormat format :
        {HeadFormat::kFloat32, HeadFormat::kBfloat16, HeadFormat::kFloat16, HeadFormat::kBinary}) {
-    formatSuite(format, quick);
+    suite(format);
   }
-  path = lm_head::Path::kBest;
+  tuning.path = lm_head::Path::kBest;
 }
 
 }  // namespace test

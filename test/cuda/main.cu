@@ -1,14 +1,17 @@
 // The launchers alone, without TensorFlow and Node.js.
-// usage: cuda_test [--quick | --bench [--json]]   (--quick: small shapes, for compute-sanitizer)
+// usage: cuda_test [--quick | --sanitize | --bench [--json]]   (--sanitize: for compute-sanitizer)
 #include <cstring>
 
 #include "harness.cuh"
 
 int main(int argc, char** argv) {
-  const bool quick = argc > 1 && std::strcmp(argv[1], "--quick") == 0;
-  const bool bench = argc > 1 && std::strcmp(argv[1], "--bench") == 0;
-  if (argc > 1 && !quick && !bench) {
-    std::printf("usage: %s [--quick | --bench [--json]]\n", argv[0]);
+  const auto asks = [&](int i, const char* option) { return argc > i && std::strcmp(argv[i], option) == 0; };
+  test::Selection selection = test::Selection::kAll;
+  if (asks(1, "--quick")) selection = test::Selection::kQuick;
+  if (asks(1, "--sanitize")) selection = test::Selection::kSanitize;
+  const bool bench = asks(1, "--bench");
+  if (argc > 1 && selection == test::Selection::kAll && !bench) {
+    std::printf("usage: %s [--quick | --sanitize | --bench [--json]]\n", argv[0]);
     return 2;
   }
   int devices = 0;
@@ -17,11 +20,11 @@ int main(int argc, char** argv) {
     return 1;
   }
   if (bench) {
-    test::benchmark(argc > 2 && std::strcmp(argv[2], "--json") == 0);
+    test::benchmark(asks(2, "--json"));
     return test::failures != 0;
   }
-  test::lmHeadTopK(quick);
-  test::vocabParallelArgmax();
+  test::lmHeadTopK(selection);
+  test::vocabParallelArgmax(selection);
   std::printf("%d checks, %d failed\n", test::checks, test::failures);
   return test::failures != 0;
 }

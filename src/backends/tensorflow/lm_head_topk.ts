@@ -10,8 +10,8 @@ export const lmHeadTopKConfig: KernelConfig = {
     const { hidden, weight, hiddenScale, bias } = inputs as LmHeadTopKInputs;
     const { format, k, groupSize, vocabSize, transposeWeight, vocabStart, logSumExp } =
       attrs as unknown as LmHeadTopKAttrs;
-    // Defaults are left to the op: each attribute that is passed costs host time.
-    const opAttrs: OpAttrs = { Tweight: { dtype: weight.dtype }, format, k };
+    // Defaults are left to the op, and Tweight to TensorFlow, which sees the tensor: an attribute costs host time.
+    const opAttrs: OpAttrs = { format, k };
     if (hiddenScale) opAttrs['num_hidden_scale'] = 1;
     if (bias) opAttrs['num_bias'] = 1;
     if (logSumExp) opAttrs['num_log_sum_exp'] = 1;
@@ -19,7 +19,9 @@ export const lmHeadTopKConfig: KernelConfig = {
     if (vocabSize !== 0) opAttrs['vocab_size'] = vocabSize;
     if (transposeWeight) opAttrs['transpose_weight'] = true;
     if (vocabStart !== 0) opAttrs['vocab_start'] = vocabStart;
-    const tensors = [hidden, weight, ...(hiddenScale ? [hiddenScale] : []), ...(bias ? [bias] : [])];
+    const tensors = [hidden, weight];
+    if (hiddenScale) tensors.push(hiddenScale);
+    if (bias) tensors.push(bias);
     return runOp(backend, LmHeadTopK, opAttrs, tensors, logSumExp ? 3 : 2);
   },
 };

@@ -43,6 +43,6 @@ function opAttr({ binding }: NodeBackend, name: string, value: OpAttrs[string]):
 export function runOp(backend: object, name: string, attrs: OpAttrs, inputs: TensorInfo[], outputs: number): Tensor[] {
   loadNative();
   const node = backend as NodeBackend;
-  const opAttrs = Object.entries(attrs).map(([key, value]) => opAttr(node, key, value));
+  const opAttrs = Object.keys(attrs).map((key) => opAttr(node, key, attrs[key]));
   return node.executeMultipleOutputs(name, opAttrs, inputs, outputs);
 }

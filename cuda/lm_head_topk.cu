@@ -59,7 +59,7 @@ Buffers takeBuffers(Scratch& scratch, const LmHeadTopKArgs& args, bool split, co
         isHalf(args.format) ? static_cast<void*>(scratch.take<uint16_t>(parts)) : scratch.take<float>(parts);
     buffers.splitRows = scratch.take<SplitRow>(rows);
   } else if (args.format == HeadFormat::kBinary) {
-    const BinaryHiddenSizes sizes = binaryHiddenSizes(main);
+    const BinaryHiddenSizes sizes = binaryHiddenSizes(plan);
     buffers.binary = {scratch.take<unsigned char>(sizes.operandBytes), scratch.take<int>(sizes.bases),
                       scratch.take<float>(sizes.rowScales)};
   }
@@ -210,21 +210,21 @@ cudaError_t launchHalf(const Plan& plan, bool hopper, const Buffers& buffers, cu
 struct FormatPlan {
   bool hopper;
   bool split;  // hidden is cut into parts
-  bool bulk;   // binary: with bulk copies
+  BinaryWay binary;
   Plan plan;
 
   FormatPlan(const LmHeadTopKArgs& args, const Tuning& tuning, const Device& device)
       : hopper(tuning.path == Path::kBest && device.computeCapability == 90 &&
                (isHalf(args.format) || (args.format == HeadFormat::kFloat32 && isAligned(args)))),
         split(hopper || isHalf(args.format)),
-        bulk(tuning.path == Path::kBest && device.computeCapability >= 90),
-        plan(args, tuning, shape(args, hopper, bulk, device), device) {}
+        binary(args.format == HeadFormat::kBinary ? binaryWay(args, tuning, device) : BinaryWay{}),
+        plan(args, tuning, shape(args, device), device) {}
 
  private:
-  static ScorerShape shape(const LmHeadTopKArgs& args, bool hopper, bool bulk, const Device& device) {
+  ScorerShape shape(const LmHeadTopKArgs& args, const Device& device) const {
     if (hopper) return isHalf(args.format) ? hopperShape(args) : hopperFloatShape(args);
     if (isHalf(args.format)) return portableShape(args, device);
-    return args.format == HeadFormat::kBinary ? binaryShape(args, bulk, device) : plainShape(args, device);
+    return args.format == HeadFormat::kBinary ? binaryShape(args, binary, device) : plainShape(args, device);
   }
 };
 
@@ -234,11 +234,11 @@ __global__ void clearPoolKernel(RowPool pool) {
 }
 
 // What comes before the sweeps: hidden in the form that the scorer needs, and an empty pool.
-cudaError_t launchPrepare(const Plan& plan, bool split, const Buffers& buffers, cudaStream_t stream) {
+cudaError_t launchPrepare(const Plan& plan, bool split, const BinaryWay& way, const Buffers& buffers, cudaStream_t stream) {
   const HeadFormat format = plan.scan.args.format;
   if (format == HeadFormat::kBfloat16) return launchSplit<__nv_bfloat16>(plan, buffers, stream);
   if (format == HeadFormat::kFloat16) return launchSplit<__half>(plan, buffers, stream);
-  if (format == HeadFormat::kBinary) return launchQuantize(plan, buffers.binary, stream);
+  if (format == HeadFormat::kBinary) return launchQuantize(plan, way, buffers.binary, stream);
   if (split) return launchSplit<float>(plan, buffers, stream);
   clearPoolKernel<<<static_cast<unsigned>(plan.scan.args.rows), 128, 0, stream>>>(plan.scan.pool);
   return cudaGetLastError();
@@ -257,7 +257,7 @@ cudaError_t launchRows(const LmHeadTopKArgs& args, const Tuning& tuning, const D
   plan.scan.pool.keys = buffers.poolKeys;
   plan.scan.pool.counts = buffers.poolCounts;
   // The merge leaves the pool empty for the sweeps after the first.
-  RETURN_IF_ERROR(launchPrepare(plan, chosen.split, buffers, stream));
+  RETURN_IF_ERROR(launchPrepare(plan, chosen.split, chosen.binary, buffers, stream));
 
   for (int64_t done = 0; done < args.k; done += plan.scan.k) {
     plan.scan.k = static_cast<int>(std::min<int64_t>(args.k - done, kMaxKPerSweep));
@@ -274,7 +274,7 @@ cudaError_t launchRows(const LmHeadTopKArgs& args, const Tuning& tuning, const D
         RETURN_IF_ERROR(launchHalf<__half>(plan, chosen.hopper, buffers, stream));
         break;
       case HeadFormat::kBinary:
-        RETURN_IF_ERROR(launchBinary(plan, chosen.bulk, buffers.binary, buffers.lists, buffers.againLists, stream));
+        RETURN_IF_ERROR(launchBinary(plan, chosen.binary, buffers.binary, buffers.lists, buffers.againLists, stream));
         break;
     }
     RETURN_IF_ERROR(launchMerge(plan, done, buffers.bounds, stream));

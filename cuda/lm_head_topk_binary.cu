@@ -42,28 +42,35 @@ auto visitScorer(const LmHeadTopKArgs& args, int rowsPerBlock, bool bulk, Visit 
   return bulk ? Scorers<false, true>::visit(rowsPerBlock, visit) : Scorers<false, false>::visit(rowsPerBlock, visit);
 }
 
-// Whether the scorer of this many rows leaves room for what lists need at the least.
-template <class Scorer>
-bool fits(const LmHeadTopKArgs& args, int rowsPerBlock, const Device& device) {
+// Whether a scorer leaves room for what lists need at the least.
+bool fits(const ScorerShape& shape, const LmHeadTopKArgs& args, const Device& device) {
   ScanParams scan{};
   scan.args = args;
-  scan.rowsPerBlock = rowsPerBlock;
-  return Scorer::sharedBytes(layoutOf(args)) + listBytes(scan, Scorer::kWarps, 0) <= device.sharedBytes;
+  scan.rowsPerBlock = shape.rowsPerBlock;
+  return shape.sharedBytes + listBytes(scan, shape.workers / 32, 0) <= device.sharedBytes;
 }
 
 }  // namespace
 
-ScorerShape binaryShape(const LmHeadTopKArgs& args, bool bulk, const Device& device) {
+BinaryWay binaryWay(const LmHeadTopKArgs& args, const Tuning& tuning, const Device& device) {
+  const bool best = tuning.path == Path::kBest;
+  const bool warpgroups = best && device.computeCapability == 90 && args.groupSize == 128 && args.rows > 16 &&
+                          fits(binaryHopperShape(args), args, device);
+  return {best && device.computeCapability >= 90, warpgroups};
+}
+
+// The scorer of all rows, or of as many as fit.
+ScorerShape binaryShape(const LmHeadTopKArgs& args, const BinaryWay& way, const Device& device) {
+  if (way.warpgroups) return binaryHopperShape(args);
   ScorerShape shape{};
   for (const int rows : {32, 16, 8, 2, 1}) {
     const int fewer = rows == 32 ? 16 : rows == 16 ? 8 : rows == 8 ? 2 : rows == 2 ? 1 : 0;
     if (args.rows <= fewer) continue;
-    const bool found = visitScorer(args, rows, bulk, [&](auto* type) {
+    shape = visitScorer(args, rows, way.bulk, [&](auto* type) -> ScorerShape {
       using Scorer = std::remove_pointer_t<decltype(type)>;
-      shape = {rows, Scorer::kTileVocab, Scorer::kWorkers, Scorer::sharedBytes(layoutOf(args))};
-      return fits<Scorer>(args, rows, device);
+      return {rows, Scorer::kTileVocab, Scorer::kWorkers, Scorer::sharedBytes(layoutOf(args))};
     });
-    if (found) break;
+    if (fits(shape, args, device)) break;
   }
   return shape;
 }
@@ -76,10 +83,13 @@ BinaryHiddenSizes binaryHiddenSizes(const Plan& plan) {
           static_cast<size_t>(args.rows)};
 }
 
-cudaError_t launchQuantize(const Plan& plan, const BinaryHidden& hidden, cudaStream_t stream) {
+cudaError_t launchQuantize(const Plan& plan, const BinaryWay& way, const BinaryHidden& hidden, cudaStream_t stream) {
   const LmHeadTopKArgs& args = plan.scan.args;
   const int rowsPerBlock = plan.scorer.rowsPerBlock;
-  const QuantizeParams params{args,         rowsPerBlock,     rowsPerBlock <= 2, static_cast<uint32_t*>(hidden.operand),
+  const HiddenForm form = way.warpgroups      ? HiddenForm::kSwizzledBytes
+                          : rowsPerBlock <= 2 ? HiddenForm::kPlanes
+                                              : HiddenForm::kBytes;
+  const QuantizeParams params{args,         rowsPerBlock,     form, static_cast<uint32_t*>(hidden.operand),
                               hidden.bases, hidden.rowScales, plan.scan.pool};
   const unsigned rows = static_cast<unsigned>(plan.rowGroups) * rowsPerBlock;
   const size_t sums = layoutOf(args).quads() * BinaryLayout::kQuadGroups * sizeof(int);
@@ -87,10 +97,10 @@ cudaError_t launchQuantize(const Plan& plan, const BinaryHidden& hidden, cudaStr
   return cudaGetLastError();
 }
 
-cudaError_t launchBinary(const Plan& plan, bool bulk, const BinaryHidden& hidden, Key* lists, Key* againLists,
+cudaError_t launchBinary(const Plan& plan, const BinaryWay& way, const BinaryHidden& hidden, Key* lists, Key* againLists,
                          cudaStream_t stream) {
-  const LmHeadTopKArgs& args = plan.scan.args;
-  return visitScorer(args, plan.scorer.rowsPerBlock, bulk, [&](auto* type) {
+  if (way.warpgroups) return launchBinaryHopper(plan, hidden, lists, againLists, stream);
+  return visitScorer(plan.scan.args, plan.scorer.rowsPerBlock, way.bulk, [&](auto* type) {
     using Scorer = std::remove_pointer_t<decltype(type)>;
     const BinaryScorerParams params{hidden.operand, hidden.bases, hidden.rowScales};
     return launchScan<Scorer>(plan, params, lists, againLists, stream);

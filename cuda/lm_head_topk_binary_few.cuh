@@ -87,22 +87,23 @@ class BinaryFewScorer {
     } else {
       sumGroupsOfAnySize(sums);
     }
+    // Lane t of a quad goes on with row t, and with no score where there is no such row.
+    float scores[1][2] = {{-INFINITY, -INFINITY}};
 #pragma unroll
     for (int row = 0; row < kRows; ++row) {
-      float scores[2] = {-INFINITY, -INFINITY};
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         float sum = sums[row][half];
         sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
         sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
         if (row != t || row >= rows_ || id + 8 * half >= args_.vocabSize) continue;
-        scores[half] = finishScore(__fmul_rn(sum, rowScales_[row]), bias[half]);
-        lists.offer(row, scores[half], static_cast<uint32_t>(id + 8 * half));
+        scores[0][half] = finishScore(__fmul_rn(sum, rowScales_[row]), bias[half]);
+        lists.offer(row, scores[0][half], static_cast<uint32_t>(id + 8 * half));
       }
-      if (!logSums.wanted()) continue;
-      const LogSum logSum = sumOfEightLanes(scores[0], scores[1]);
-      if (lane == row && row < rows_) logSums.add(row, logSum);
     }
+    if (!logSums.wanted()) return;
+    const LogSum logSum = sumOfEightLanes(scores[0][0], scores[0][1]);
+    if (lane < rows_) logSums.add(lane, logSum);
   }
 
  private:

@@ -27,8 +27,63 @@ __device__ inline uint32_t bytesOfBits(uint32_t word) {
   return (s == 0 ? word << 1 : word >> (s - 1)) & 0x02020202u;
 }
 
+// Of the words of ids g and g+8: four steps of 32 columns.
+template <bool kLarge>
+__device__ inline void expandBits(uint32_t lower, uint32_t upper, uint32_t (&a)[4][4]) {
+  a[0][0] = bytesOfBits<0, kLarge>(lower), a[0][1] = bytesOfBits<0, kLarge>(upper);
+  a[0][2] = bytesOfBits<1, kLarge>(lower), a[0][3] = bytesOfBits<1, kLarge>(upper);
+  a[1][0] = bytesOfBits<2, kLarge>(lower), a[1][1] = bytesOfBits<2, kLarge>(upper);
+  a[1][2] = bytesOfBits<3, kLarge>(lower), a[1][3] = bytesOfBits<3, kLarge>(upper);
+  a[2][0] = bytesOfBits<4, kLarge>(lower), a[2][1] = bytesOfBits<4, kLarge>(upper);
+  a[2][2] = bytesOfBits<5, kLarge>(lower), a[2][3] = bytesOfBits<5, kLarge>(upper);
+  a[3][0] = bytesOfBits<6, kLarge>(lower), a[3][1] = bytesOfBits<6, kLarge>(upper);
+  a[3][2] = bytesOfBits<7, kLarge>(lower), a[3][3] = bytesOfBits<7, kLarge>(upper);
+}
+
+__device__ inline void addScaledDot(float& sum, int dot, float scale) {
+  sum = __fadd_rn(sum, scaledDot(dot, scale, -kFloatValue * scale));
+}
+
+// Bytes of 128 make dots 64 times too large, which scales of a 64th put right, exactly.
+constexpr int kLargeFactor = 64;
+__device__ inline int largeBase(int base) { return kFloatBits + (base - kFloatBits) * kLargeFactor; }
+
+// Four scales of an id, for such dots.
+__device__ inline void loadLargeScales(const unsigned char* quad, int id, float (&scales)[4]) {
+  const uint2 halves = reinterpret_cast<const uint2*>(quad)[id];
+  const float2 low = __half22float2(reinterpret_cast<const __half2&>(halves.x));
+  const float2 high = __half22float2(reinterpret_cast<const __half2&>(halves.y));
+  constexpr float kUnit = 1.0f / kLargeFactor;
+  scales[0] = low.x * kUnit, scales[1] = low.y * kUnit, scales[2] = high.x * kUnit, scales[3] = high.y * kUnit;
+}
+
+// Finishes and offers the scores of a unit's ids from a lane's running sums, four each of: id g, column 2t of eight rows;
+// id g, column 2t+1; then of id g+8.
+template <int kTiles, class Lists>
+__device__ inline void offerUnit(const LmHeadTopKArgs& args, int64_t firstId, int rows, const float* rowScales,
+                                 const float (&sums)[kTiles][4][4], Lists& lists, LogSums& logSums) {
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const int64_t id = firstId + g;
+  float bias[2], scores[2 * kTiles][2];
+  for (int half = 0; half < 2; ++half) bias[half] = biasOf(args.bias, min(id + 8 * half, args.vocabSize - 1));
+#pragma unroll
+  for (int i = 0; i < 2 * kTiles; ++i) {
+    const int row = 4 * i + t;  // see columnOfRow
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      scores[i][half] = -INFINITY;
+      if (row >= rows || id + 8 * half >= args.vocabSize) continue;
+      const float(&four)[4] = sums[i / 2][2 * half + i % 2];
+      const float sum = __fadd_rn(__fadd_rn(four[0], four[1]), __fadd_rn(four[2], four[3]));
+      scores[i][half] = finishScore(__fmul_rn(sum, rowScales[row]), bias[half]);
+      lists.offer(row, scores[i][half], static_cast<uint32_t>(id + 8 * half));
+    }
+  }
+  if (logSums.wanted()) logSums.add(scores);
+}
+
 // kTiles: eighths of rows. kUnits: 16 ids each, that share what a warp loads of hidden.
-// kGroup128: bytes are 128, so that dots come 64 times too large, which scales of a 64th put right, exactly.
+// kGroup128: with bytes of 128.
 template <int kTiles, int kUnits, int kWarpCount, bool kGroup128, int kStages, bool kBulk>
 class BinaryManyScorer {
  public:
@@ -67,9 +122,7 @@ class BinaryManyScorer {
     const auto* bytes = static_cast<const uint4*>(params_.operand) + rowBegin_ * blocks_ * 8;
     for (int i = threadIdx.x; i < kRows * blocks_ * 8; i += kThreads) bytes_[i] = bytes[i];
     const int* bases = params_.bases + rowBegin_ * groups_;
-    // kFloatBits - sum, or kFloatBits - 64 * sum.
-    for (int i = threadIdx.x; i < kRows * groups_; i += kThreads)
-      bases_[i] = kGroup128 ? kFloatBits + (bases[i] - kFloatBits) * 64 : bases[i];
+    for (int i = threadIdx.x; i < kRows * groups_; i += kThreads) bases_[i] = kGroup128 ? largeBase(bases[i]) : bases[i];
     if (threadIdx.x < kRows) rowScales_[threadIdx.x] = threadIdx.x < rows_ ? params_.rowScales[rowBegin_ + threadIdx.x] : 0.0f;
     __syncthreads();
   }
@@ -88,46 +141,16 @@ class BinaryManyScorer {
     } else {
       sumGroupsOfAnySize(sums);
     }
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
     for (int unit = 0; unit < kUnits; ++unit) {
-      const int64_t id = tile.firstId + (threadIdx.x / 32 * kUnits + unit) * Stream::kUnitIds + g;
-      float bias[2];
-      for (int half = 0; half < 2; ++half) bias[half] = biasOf(args_.bias, min(id + 8 * half, args_.vocabSize - 1));
-#pragma unroll
-      for (int i = 0; i < 2 * kTiles; ++i) {
-        const int row = i / 2 * 8 + 2 * t + i % 2;
-        float scores[2] = {-INFINITY, -INFINITY};
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          if (row >= rows_ || id + 8 * half >= args_.vocabSize) continue;
-          const float(&four)[4] = sums[unit][i / 2][2 * half + i % 2];
-          const float sum = __fadd_rn(__fadd_rn(four[0], four[1]), __fadd_rn(four[2], four[3]));
-          scores[half] = finishScore(__fmul_rn(sum, rowScales_[row]), bias[half]);
-          lists.offer(row, scores[half], static_cast<uint32_t>(id + 8 * half));
-        }
-        if (!logSums.wanted()) continue;
-        const LogSum logSum = sumOfEightLanes(scores[0], scores[1]);
-        if (lane < 4 && row < rows_) logSums.add(row, logSum);
-      }
+      const int64_t firstId = tile.firstId + (threadIdx.x / 32 * kUnits + unit) * Stream::kUnitIds;
+      offerUnit<kTiles>(args_, firstId, rows_, rowScales_, sums[unit], lists, logSums);
     }
   }
 
  private:
-  // The four running sums of: id g, row 2t; id g, row 2t+1; then of id g+8.
+  // Of each unit what offerUnit takes.
   using Sums = float[kUnits][kTiles][4][4];
-
-  // Steps of 32 columns; of the words of ids g and g+8.
-  static __device__ void expand(uint32_t lower, uint32_t upper, uint32_t (&a)[4][4]) {
-    a[0][0] = bytesOfBits<0, kGroup128>(lower), a[0][1] = bytesOfBits<0, kGroup128>(upper);
-    a[0][2] = bytesOfBits<1, kGroup128>(lower), a[0][3] = bytesOfBits<1, kGroup128>(upper);
-    a[1][0] = bytesOfBits<2, kGroup128>(lower), a[1][1] = bytesOfBits<2, kGroup128>(upper);
-    a[1][2] = bytesOfBits<3, kGroup128>(lower), a[1][3] = bytesOfBits<3, kGroup128>(upper);
-    a[2][0] = bytesOfBits<4, kGroup128>(lower), a[2][1] = bytesOfBits<4, kGroup128>(upper);
-    a[2][2] = bytesOfBits<5, kGroup128>(lower), a[2][3] = bytesOfBits<5, kGroup128>(upper);
-    a[3][0] = bytesOfBits<6, kGroup128>(lower), a[3][1] = bytesOfBits<6, kGroup128>(upper);
-    a[3][2] = bytesOfBits<7, kGroup128>(lower), a[3][3] = bytesOfBits<7, kGroup128>(upper);
-  }
 
   // dots = start + a * (the bytes of eight rows in a block), 128 columns.
   static __device__ void multiplyBlock(const uint32_t (&a)[4][4], const uint4& first, const uint4& second,
@@ -144,19 +167,6 @@ class BinaryManyScorer {
 
   __device__ int2 basesOf(int tile, int group) const {
     return *reinterpret_cast<const int2*>(bases_ + group * kRows + tile * 8 + threadIdx.x % 4 * 2);
-  }
-
-  static __device__ void add(float& sum, int dot, float scale) {
-    sum = __fadd_rn(sum, scaledDot(dot, scale, -kFloatValue * scale));
-  }
-
-  // Four scales of an id.
-  static __device__ void loadScales(const unsigned char* quad, int id, float (&scales)[4]) {
-    const uint2 halves = reinterpret_cast<const uint2*>(quad)[id];
-    const float2 low = __half22float2(reinterpret_cast<const __half2&>(halves.x));
-    const float2 high = __half22float2(reinterpret_cast<const __half2&>(halves.y));
-    constexpr float kUnit = kGroup128 ? 1.0f / 64 : 1.0f;
-    scales[0] = low.x * kUnit, scales[1] = low.y * kUnit, scales[2] = high.x * kUnit, scales[3] = high.y * kUnit;
   }
 
   // A chunk is four groups, a block each.
@@ -180,8 +190,8 @@ class BinaryManyScorer {
     for (int unit = 0; unit < kUnits; ++unit) {
       Stream::template loadWords<kFull>(slot, unit, 0, blocks, lower[unit]);
       Stream::template loadWords<kFull>(slot, unit, 1, blocks, upper[unit]);
-      loadScales(Stream::scales(slot, unit, 0), g, lowerScales[unit]);
-      loadScales(Stream::scales(slot, unit, 0), g + 8, upperScales[unit]);
+      loadLargeScales(Stream::scales(slot, unit, 0), g, lowerScales[unit]);
+      loadLargeScales(Stream::scales(slot, unit, 0), g + 8, upperScales[unit]);
     }
 #pragma unroll
     for (int b = 0; b < 4; ++b) {
@@ -189,7 +199,7 @@ class BinaryManyScorer {
       const int block = chunk * 4 + b;
       uint32_t a[kUnits][4][4];
 #pragma unroll
-      for (int unit = 0; unit < kUnits; ++unit) expand(lower[unit][b], upper[unit][b], a[unit]);
+      for (int unit = 0; unit < kUnits; ++unit) expandBits<true>(lower[unit][b], upper[unit][b], a[unit]);
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
         const int2 bases = basesOf(tile, block);
@@ -199,10 +209,10 @@ class BinaryManyScorer {
         for (int unit = 0; unit < kUnits; ++unit) {
           int dots[4];
           multiplyBlock(a[unit], first, second, start, dots);
-          add(sums[unit][tile][0][b], dots[0], lowerScales[unit][b]);
-          add(sums[unit][tile][1][b], dots[1], lowerScales[unit][b]);
-          add(sums[unit][tile][2][b], dots[2], upperScales[unit][b]);
-          add(sums[unit][tile][3][b], dots[3], upperScales[unit][b]);
+          addScaledDot(sums[unit][tile][0][b], dots[0], lowerScales[unit][b]);
+          addScaledDot(sums[unit][tile][1][b], dots[1], lowerScales[unit][b]);
+          addScaledDot(sums[unit][tile][2][b], dots[2], upperScales[unit][b]);
+          addScaledDot(sums[unit][tile][3][b], dots[3], upperScales[unit][b]);
         }
       }
     }
@@ -234,7 +244,7 @@ class BinaryManyScorer {
           uint32_t a[kUnits][4][4];
 #pragma unroll
           for (int unit = 0; unit < kUnits; ++unit)
-            expand(mine ? lower[unit][b] : 0, mine ? upper[unit][b] : 0, a[unit]);
+            expandBits<false>(mine ? lower[unit][b] : 0, mine ? upper[unit][b] : 0, a[unit]);
 #pragma unroll
           for (int tile = 0; tile < kTiles; ++tile) {
             const uint4 first = bytesOf(tile, block, 0), second = bytesOf(tile, block, 1);
@@ -281,10 +291,10 @@ class BinaryManyScorer {
                                   float upperScale) {
     const auto addTo = [&](auto place) {
       constexpr int kPlace = decltype(place)::value;
-      add(sums[0][kPlace], dots[0], lowerScale);
-      add(sums[1][kPlace], dots[1], lowerScale);
-      add(sums[2][kPlace], dots[2], upperScale);
-      add(sums[3][kPlace], dots[3], upperScale);
+      addScaledDot(sums[0][kPlace], dots[0], lowerScale);
+      addScaledDot(sums[1][kPlace], dots[1], lowerScale);
+      addScaledDot(sums[2][kPlace], dots[2], upperScale);
+      addScaledDot(sums[3][kPlace], dots[3], upperScale);
     };
     switch (which) {
       case 0: return addTo(std::integral_constant<int, 0>());

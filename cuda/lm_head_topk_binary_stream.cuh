@@ -11,18 +11,19 @@ namespace lm_head {
 
 // kWarps warps score kUnits units of 16 ids each. kGroup128: groupSize is 128, so that each chunk has its own quad of
 // scales. kBulk: warp kWarps copies.
-template <int kWarps, int kUnits, bool kGroup128, int kStages, bool kBulk>
+// kTogether: warps that score or skip the last tile's ids as one.
+template <int kWarps, int kUnits, bool kGroup128, int kStages, bool kBulk, int kTogether = 1>
 class BinaryStream {
  public:
   static constexpr int kUnitIds = 16, kWarpIds = kUnits * kUnitIds, kTileUnits = kWarps * kUnits;
-  static constexpr int kTileVocab = kTileUnits * kUnitIds;
+  static constexpr int kTileVocab = kTileUnits * kUnitIds, kGranularity = kWarpIds * kTogether;
 
   static __host__ __device__ size_t sharedBytes(const BinaryLayout& layout) {
     return static_cast<size_t>(kStages) * stageBytes(layout) + 2 * kStages * sizeof(uint64_t);
   }
 
   __device__ BinaryStream(const LmHeadTopKArgs& args, unsigned char* shared)
-      : tiling_(args.vocabSize, gridDim.x, kTileVocab, kWarpIds),
+      : tiling_(args.vocabSize, gridDim.x, kTileVocab, kGranularity),
         weight_(static_cast<const unsigned char*>(args.weight)),
         shared_(shared) {
     const BinaryLayout layout{args.hiddenSize, args.groupSize};
@@ -60,9 +61,11 @@ class BinaryStream {
     while (index_ < tiling_.tiles) copyChunk();
   }
 
-  // Whether this warp has ids in the tile.
+  // Whether this warp, or one of those together with it, has ids in the tile.
   __device__ bool serves(const Tile& tile) const {
-    const int offset = static_cast<int>(threadIdx.x / 32) * kWarpIds;
+    // Read from one lane, so that the compiler knows that whole warps take a branch: warpgroup products need that.
+    const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0);
+    const int offset = warp / kTogether * kGranularity;
     return offset < tile.size && tile.firstId + offset < tiling_.vocabSize;
   }
 

@@ -9,6 +9,7 @@ namespace lm_head {
 template <class Load, int kThreadCount>
 class PlainRowsScorer {
  public:
+  static constexpr bool kStartsEarly = false;
   struct Params {
     // Of the block's rows, of which only those that say `plain` are served; null: all are.
     const SplitRow* splitRows;

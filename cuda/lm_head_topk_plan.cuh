@@ -75,7 +75,8 @@ struct Plan {
     scan.rowsPerBlock = shape.rowsPerBlock;
     rowGroups = static_cast<int>((args.rows + shape.rowsPerBlock - 1) / shape.rowsPerBlock);
     const int64_t tiles = (args.vocabSize + tile - 1) / tile;
-    blocks = static_cast<int>(std::min(std::max<int64_t>(1, device.multiprocessors / rowGroups), tiles));
+    const int64_t most = std::min(device.multiprocessors, kMaxPoolBlocks) / rowGroups;
+    blocks = static_cast<int>(std::min(std::max<int64_t>(1, most), tiles));
     againCapacity = k + 2 * tile;
 
     // A list that holds k keys and a tile more never loses one.
@@ -87,7 +88,10 @@ struct Plan {
     const int64_t ample = std::min<int64_t>(k + 2 * tile, idsPerBlock),
                   enough = std::min<int64_t>(k + tile, idsPerBlock);
     globalListKeys = 0;
-    if (fits(ample)) {
+    scan.roomy = fits(idsPerBlock);
+    if (scan.roomy) {
+      scan.listCapacity = static_cast<int>(idsPerBlock);
+    } else if (fits(ample)) {
       scan.listCapacity = static_cast<int>(ample);
     } else if (fits(enough)) {
       scan.listCapacity = static_cast<int>(enough);
@@ -99,15 +103,15 @@ struct Plan {
         blocks = static_cast<int>(std::max<int64_t>(1, args.vocabSize * 3 / 8 / scan.listCapacity));
       globalListKeys = scan.listCapacity;
     }
-    const int64_t most = static_cast<int64_t>(blocks) * k;
+    const int64_t handedOver = static_cast<int64_t>(blocks) * k;
     scan.pool.blocks = blocks;
     scan.pool.publishedRank = (k + blocks - 1) / blocks;
     scan.pool.capacity = tuning.poolCapacity > 0
                              ? tuning.poolCapacity
-                             : static_cast<int>(std::min({most, args.vocabSize, std::max<int64_t>(16384, 4 * k)}));
+                             : static_cast<int>(std::min({handedOver, args.vocabSize, std::max<int64_t>(16384, 4 * k)}));
     const int64_t idsOfBlock = (tiles + blocks - 1) / blocks * tile;
     mayLose = scan.listCapacity < std::min<int64_t>(k + tile, idsOfBlock) ||
-              scan.pool.capacity < std::min(most, args.vocabSize);
+              scan.pool.capacity < std::min(handedOver, args.vocabSize);
   }
 };
 
@@ -146,6 +150,7 @@ cudaError_t launchScan(const Plan& plan, const typename Scorer::Params& params, 
   scan.logSums = nullptr;
   scan.lists = againLists;
   scan.listCapacity = plan.againCapacity;
+  scan.roomy = false;
   return launch(scan, 1);
 }
 

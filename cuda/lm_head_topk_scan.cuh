@@ -17,6 +17,7 @@ struct ScanParams {
   int k;              // results of this sweep, at most kMaxKPerSweep
   int rowsPerBlock;   // blockIdx.y serves rows from blockIdx.y * rowsPerBlock on
   int listCapacity;   // keys that a list has room for
+  bool roomy;         // that is room for all ids that a block scores
   Key* lists;         // [rows, gridDim.x, listCapacity], or null: lists are in shared memory
   const Key* bounds;  // [rows]: only keys below are wanted; null in the first sweep
   RowPool pool;
@@ -42,7 +43,7 @@ __device__ inline float finishScore(float score, const float* bias, int64_t id) 
 __host__ __device__ inline size_t listBytes(const ScanParams& params, int warps, int sharedKeys) {
   const size_t rows = params.rowsPerBlock;
   const size_t sums = params.args.logSumExp == nullptr ? 0 : warps * rows * sizeof(LogSum);
-  return rows * (sharedKeys * sizeof(Key) + sizeof(Key) + sizeof(int) + sizeof(float)) + sums +
+  return rows * (sharedKeys * sizeof(Key) + 2 * sizeof(Key) + sizeof(int) + sizeof(float)) + sums +
          warps * sizeof(SelectScratch);
 }
 
@@ -80,6 +81,23 @@ struct Tiling {
 template <int kWorkers>
 __device__ inline void syncWorkers() {
   asm volatile("bar.sync 1, %0;" ::"n"(kWorkers) : "memory");
+}
+
+// The same, and whether any of them says so.
+template <int kWorkers>
+__device__ inline bool anyOfWorkers(bool mine) {
+  int any;
+  asm volatile(
+      "{\n"
+      ".reg .pred mine, any;\n"
+      "setp.ne.s32 mine, %1, 0;\n"
+      "bar.red.or.pred any, 1, %2, mine;\n"
+      "selp.s32 %0, 1, 0, any;\n"
+      "}\n"
+      : "=r"(any)
+      : "r"(static_cast<int>(mine)), "n"(kWorkers)
+      : "memory");
+  return any != 0;
 }
 
 // A Scorer has: `Params`; kThreads, of which the first kWorkers score; kTileVocab and kSmallTileVocab; `sharedBytes()`,
@@ -136,7 +154,8 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
   lists.rowBegin = rowBegin;
   lists.thresholds = next;
   LogSums logSums{nullptr, params.logSums, params.rowsPerBlock};
-  next += params.rowsPerBlock;
+  lists.bests = next + params.rowsPerBlock;
+  next += 2 * params.rowsPerBlock;
   if (params.args.logSumExp != nullptr) {
     if (params.logSums != nullptr) logSums.slots = reinterpret_cast<LogSum*>(next);
     next = reinterpret_cast<Key*>(reinterpret_cast<LogSum*>(next) + kWorkers / 32 * params.rowsPerBlock);
@@ -160,12 +179,20 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
     int done = 0;
     for (int64_t index = blockIdx.x; index < tiling.tiles; index += gridDim.x) {
       tileScorer.scoreTile(tiling.at(index), lists, logSums);
-      syncWorkers<kWorkers>();
       ++done;
       // Blocks look at each other's thresholds after 1, 2, 4, ... tiles: often while thresholds rise fast.
-      lists.tidy(kTileVocab, (done & (done - 1)) == 0, selectScratch);
-      syncWorkers<kWorkers>();
+      bool exchange = (done & (done - 1)) == 0;
+      if (exchange && lists.publishesBest()) {
+        lists.exchangeBests();
+        exchange = false;
+      }
+      if (params.roomy && !exchange) continue;
+      if (anyOfWorkers<kWorkers>(exchange || lists.anyFull(kTileVocab))) {
+        lists.tidy(kTileVocab, exchange, selectScratch);
+        syncWorkers<kWorkers>();
+      }
     }
+    syncWorkers<kWorkers>();
     lists.tidy(params.listCapacity - params.k, true, selectScratch);
     syncWorkers<kWorkers>();
     lists.handOver(params.again);

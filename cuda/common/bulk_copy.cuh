@@ -28,6 +28,9 @@ __device__ inline void arriveExpecting(uint64_t* barrier, int bytes) {
                : "memory");
 }
 
+// Makes this thread's writes to shared memory visible to the copy engine and to warpgroup products.
+__device__ inline void fenceSharedWrites() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
 // Waits until the phase of this parity has ended.
 __device__ inline void waitBarrier(uint64_t* barrier, uint32_t parity) {
   asm volatile(
@@ -52,6 +55,7 @@ __device__ inline void copyBulk(void* shared, const void* global, int bytes, uin
 #else
 
 __device__ inline void fenceBarrierInit() { __trap(); }
+__device__ inline void fenceSharedWrites() { __trap(); }
 __device__ inline void arriveExpecting(uint64_t*, int) { __trap(); }
 __device__ inline void waitBarrier(uint64_t*, uint32_t) { __trap(); }
 __device__ inline void copyBulk(void*, const void*, int, uint64_t*) { __trap(); }

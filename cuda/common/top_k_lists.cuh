@@ -1,7 +1,8 @@
 // A block's candidates for the top k of each of its rows. Scores are filtered against a threshold and survivors are
 // appended to an unsorted list. Thresholds rise in two ways, both exact: a list that grows too long is cut back to its
-// k best; and blocks tell each other how good their own m-th best is, with m * blocks >= k, so that the worst of these
-// is a score that at least k ids reach. Whatever the blocks see of each other, and when, the final top k is the same.
+// k best; and blocks tell each other how good their own m-th best is, with m * blocks >= k: the worst of these, or for
+// m = 1 the k-th best of them, is a score that at least k ids reach. Whatever the blocks see of each other, and when,
+// the final top k is the same.
 #pragma once
 
 #include "top_k_select.cuh"
@@ -24,6 +25,9 @@ __device__ inline void clearRow(const RowPool& pool, int64_t row) {
   if (threadIdx.x == 0) pool.counts[row] = 0;
 }
 
+// More blocks than this do not share a row: a warp keeps what all of them have published in registers.
+constexpr int kMaxPoolBlocks = 256;
+
 // Set in a row's count when its candidates are incomplete.
 constexpr int kLostCandidates = 1 << 30;
 
@@ -39,6 +43,7 @@ struct TopKLists {
   int* counts;             // [rows], shared
   Key* thresholds;         // [rows], shared: keys up to here cannot be among the k best
   float* thresholdValues;  // [rows], shared: their scores, for a quick look
+  Key* bests;              // [rows], shared: the best key so far; where a block publishes just that
   const Key* bounds;       // global, or null: only keys below are wanted (a sweep after the first)
   RowPool pool;
 
@@ -47,6 +52,7 @@ struct TopKLists {
   __device__ void reset(Served served) {
     for (int row = threadIdx.x; row < rows; row += kThreads) {
       counts[row] = 0;
+      bests[row] = kWorstKey;
       setThreshold(row, served(row) ? kWorstKey : kAboveAllKeys);
     }
   }
@@ -59,6 +65,31 @@ struct TopKLists {
     if (bounds != nullptr && key >= bounds[rowBegin + row]) return;
     const int position = atomicAdd(&counts[row], 1);
     if (position < capacity) keys[row * rowStride + position] = key;
+    if (publishesBest()) atomicMax(reinterpret_cast<unsigned long long*>(bests + row), key);
+  }
+
+  // Whether a block publishes its very best, so that exchanging needs no look at the list.
+  __device__ bool publishesBest() const { return pool.publishedRank == 1; }
+
+  // Whether a list of this block has less room left than `room` keys. Each warp looks at all rows: the one that was the
+  // last to append to a list sees all of it.
+  __device__ bool anyFull(int room) const {
+    bool full = false;
+    for (int row = threadIdx.x % 32; row < rows; row += 32) full |= counts[row] > capacity - room;
+    return full;
+  }
+
+  // Where blocks publish their best: publishes this block's, and raises thresholds by the others'. Needs no barrier; a
+  // threshold that others see late lets more keys through, nothing else.
+  __device__ void exchangeBests() {
+    if (pool.blocks == 1) return;
+    forEachRow([&](int row, const Warp& warp) {
+      if (thresholds[row] == kAboveAllKeys) return;
+      Key* published = pool.published + (rowBegin + row) * pool.blocks;
+      if (warp.thread_rank() == 0) __stcg(published + blockIdx.x, bests[row]);
+      const Key bound = kthPublished(published, warp);
+      if (warp.thread_rank() == 0 && bound > thresholds[row]) setThreshold(row, bound - 1);
+    });
   }
 
   // work(row, warp) for every row, a warp a row. All kThreads call it, between barriers.
@@ -68,20 +99,22 @@ struct TopKLists {
     for (int row = threadIdx.x / 32; row < rows; row += kThreads / 32) work(row, warp);
   }
 
-  // Makes room for `room` more keys in every list, and raises thresholds by what other blocks have published where
-  // `exchange` is set.
+  // Makes room for `room` more keys in every list, and, where `exchange` is set, raises thresholds by what other blocks
+  // have published and drops what lies below.
   __device__ void tidy(int room, bool exchange, SelectScratch* scratchPerWarp) {
+    if (exchange && publishesBest()) exchangeBests();
     forEachRow([&](int row, const Warp& warp) {
       if (!exchange && counts[row] <= capacity - room) return;
+      if (thresholds[row] == kAboveAllKeys) return;
       SelectScratch& scratch = scratchPerWarp[threadIdx.x / 32];
       Key* list = keys + row * rowStride;
       int count = clampCount(row, warp);
-      const Key bound = pool.blocks > 1 ? exchangeBound(row, list, count, warp, scratch) : kWorstKey;
-      if (bound > thresholds[row]) {
-        count = dropBelow(list, count, bound, warp);
-        warp.sync();
-        if (warp.thread_rank() == 0) setThreshold(row, bound - 1);
+      if (pool.blocks > 1 && !publishesBest()) {
+        const Key bound = exchangeBound(row, list, count, warp, scratch);
+        if (warp.thread_rank() == 0 && bound > thresholds[row]) setThreshold(row, bound - 1);
       }
+      warp.sync();
+      if (thresholds[row] != kWorstKey) count = dropBelow(list, count, thresholds[row] + 1, warp);
       if (count > capacity - room && count > k) {
         const Key kth = keepTopK(warp, list, count, k, scratch);
         count = k;
@@ -131,22 +164,31 @@ struct TopKLists {
     return capacity;
   }
 
+  // A bound that at least k published keys reach, near the k-th best of them: 20 bits of its score, the others 0.
+  __device__ Key kthPublished(const Key* published, const Warp& warp) const {
+    uint32_t orders[kMaxPoolBlocks / 32];
+#pragma unroll
+    for (int i = 0; i < kMaxPoolBlocks / 32; ++i) {
+      const int block = i * 32 + warp.thread_rank();
+      orders[i] = block < pool.blocks ? static_cast<uint32_t>(__ldcg(published + block) >> 32) : 0;
+    }
+    uint32_t found = 0;
+    for (uint32_t bit = 1u << 31; bit >= 1u << 12; bit >>= 1) {
+      int count = 0;
+#pragma unroll
+      for (int i = 0; i < kMaxPoolBlocks / 32; ++i) count += orders[i] >= (found | bit);
+      if (__reduce_add_sync(0xffffffffu, count) >= k) found |= bit;
+    }
+    return Key{found} << 32;
+  }
+
   // Publishes this block's m-th best, and returns the worst that any block has published: at least k ids are as good.
   __device__ Key exchangeBound(int row, const Key* list, int count, const Warp& warp, SelectScratch& scratch) {
     const int rank = pool.publishedRank;
     Key* published = pool.published + (rowBegin + row) * pool.blocks;
     if (count >= rank) {
-      Key own = kWorstKey;
-      if (rank == 1) {
-        for (int i = warp.thread_rank(); i < count; i += 32) own = list[i] > own ? list[i] : own;
-        for (int offset = 16; offset > 0; offset /= 2) {
-          const Key other = warp.shfl_xor(own, offset);
-          own = other > own ? other : own;
-        }
-      } else {
-        own = kthLargest(
-            warp, [list](int i) { return list[i]; }, count, rank, scratch);
-      }
+      const Key own = kthLargest(
+          warp, [list](int i) { return list[i]; }, count, rank, scratch);
       if (warp.thread_rank() == 0) __stcg(published + blockIdx.x, own);
     }
     warp.sync();

@@ -1,0 +1,23 @@
+// Compiled for sm_90a alone: no other target has these instructions.
+#include "lm_head_topk_binary_hopper.cuh"
+
+#include "lm_head_topk_binary.h"
+
+namespace lm_head {
+namespace {
+
+using Scorer = BinaryHopperScorer<3, 3>;
+
+}  // namespace
+
+ScorerShape binaryHopperShape(const LmHeadTopKArgs& args) {
+  return {Scorer::kRows, Scorer::kTileVocab, Scorer::kWorkers, Scorer::sharedBytes({args.hiddenSize, args.groupSize})};
+}
+
+cudaError_t launchBinaryHopper(const Plan& plan, const BinaryHidden& hidden, Key* lists, Key* againLists,
+                               cudaStream_t stream) {
+  const BinaryScorerParams params{hidden.operand, hidden.bases, hidden.rowScales};
+  return launchScan<Scorer>(plan, params, lists, againLists, stream);
+}
+
+}  // namespace lm_head

@@ -96,11 +96,14 @@ class HalfScorer {
       }
     }
     const int64_t id = tile.firstId + threadIdx.x / 32 * 16 + g;
+    float scores[kColumnTiles][2];
 #pragma unroll
     for (int column = 0; column < kColumnTiles; ++column) {
-      offerPair(lists, logSums, args_, splitRows_, column * 4 + t, rows_, id, id + 8,
-                joinParts<Half>(sums[column][0], sums[column][1]), joinParts<Half>(sums[column][2], sums[column][3]));
+      scores[column][0] = joinParts<Half>(sums[column][0], sums[column][1]);
+      scores[column][1] = joinParts<Half>(sums[column][2], sums[column][3]);
+      offerPair(lists, args_, splitRows_, column * 4 + t, rows_, id, id + 8, scores[column]);
     }
+    if (logSums.wanted()) logSums.add(scores);
   }
 
  private:

@@ -97,8 +97,9 @@ class HopperScorer {
     const int64_t id = tile.firstId + threadIdx.x / 32 * 16 + g;
 #pragma unroll
     for (int i = 0; i < kColumns / 8; ++i) {
-      offerPair(lists, logSums, args_, splitRows_, 4 * i + t, rows_, id, id + 8, sums[i][0], sums[i][1]);
+      offerPair(lists, args_, splitRows_, 4 * i + t, rows_, id, id + 8, sums[i]);
     }
+    if (logSums.wanted()) logSums.add(sums);
   }
 
  private:

@@ -68,8 +68,9 @@ class HopperFloatScorer {
     const int64_t lowerId = odd[0] ? args_.vocabSize : id, upperId = odd[1] ? args_.vocabSize : id + 8;
 #pragma unroll
     for (int i = 0; i < kColumns / 8; ++i) {
-      offerPair(lists, logSums, args_, splitRows_, 4 * i + t, rows_, lowerId, upperId, sums[i][0], sums[i][1]);
+      offerPair(lists, args_, splitRows_, 4 * i + t, rows_, lowerId, upperId, sums[i]);
     }
+    if (logSums.wanted()) logSums.add(sums);
     for (int half = 0; half < 2; ++half) {
       uint32_t lanes = __ballot_sync(0xffffffffu, odd[half] && id + 8 * half < args_.vocabSize && t == 0);
       for (; lanes != 0; lanes &= lanes - 1) {

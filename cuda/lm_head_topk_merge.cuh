@@ -72,7 +72,8 @@ __global__ void __launch_bounds__(kThreads) mergeKernel(MergeParams params, int 
     for (int offset = 16; offset > 0; offset /= 2) {
       sum = sum + LogSum{__shfl_xor_sync(0xffffffffu, sum.max, offset), __shfl_xor_sync(0xffffffffu, sum.sum, offset)};
     }
-    if (threadIdx.x == 0) params.logSumExp[row] = sum.value();
+    // Not less than the best score, where rounding would have it so. NaN is the best where there is any.
+    if (threadIdx.x == 0) params.logSumExp[row] = fmaxf(sum.value(), keyValue(best[0]));
   }
 }
 

@@ -20,12 +20,6 @@ class PlainRowsScorer {
   __device__ PlainRowsScorer(const ScanParams& scan, const Params& params, unsigned char*, int64_t rowBegin, int rows)
       : args_(scan.args), splitRows_(params.splitRows), rowBegin_(rowBegin), rows_(rows) {}
 
-  __device__ bool servesAny() const {
-    bool any = false;
-    for (int row = 0; row < rows_; ++row) any |= serves(row);
-    return any;
-  }
-
   __device__ void assist(const Tiling&) {}
   __device__ void startWork() {}
   __device__ bool serves(int row) const { return splitRows_ == nullptr || splitRows_[row].plain; }

@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
   lists.rows = rows;
   lists.rowBegin = rowBegin;
   lists.thresholds = next;
-  LogSums logSums{nullptr, params.logSums, rows};
+  LogSums logSums{nullptr, params.logSums, params.rowsPerBlock};
   next += params.rowsPerBlock;
   if (params.args.logSumExp != nullptr) {
     if (params.logSums != nullptr) logSums.slots = reinterpret_cast<LogSum*>(next);
@@ -136,12 +136,13 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
   // A row that is scanned again belongs to one block, which needs no thresholds from others.
   if (params.again) lists.pool.blocks = 1;
 
+  const auto wanted = [&](const auto& tileScorer, int row) {
+    return tileScorer.serves(row) && (!params.again || isLost(params, rowBegin + row));
+  };
   const auto sweep = [&](auto& tileScorer) {
-    const auto served = [&](int row) {
-      return tileScorer.serves(row) && (!params.again || isLost(params, rowBegin + row));
-    };
+    const auto served = [&](int row) { return row < rows && wanted(tileScorer, row); };
     lists.reset(served);
-    logSums.reset(kWorkers / 32);
+    logSums.reset(kWorkers / 32, served);
     syncWorkers<kWorkers>();
     int done = 0;
     for (int64_t index = blockIdx.x; index < tiling.tiles; index += gridDim.x) {
@@ -155,12 +156,14 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
     lists.tidy(params.listCapacity - params.k, true, selectScratch);
     syncWorkers<kWorkers>();
     lists.handOver(params.again);
-    logSums.handOver(kWorkers / 32, rowBegin, [&](int row) { return tileScorer.serves(row); });
+    logSums.handOver(kWorkers / 32, rowBegin, rows, served);
   };
   sweep(scorer);
   if constexpr (!std::is_void_v<RestScorer>) {
     RestScorer rest(params, {scorer.splitRows()}, shared, rowBegin, rows);
-    if (!rest.servesAny()) return;
+    bool any = false;
+    for (int row = 0; row < rows; ++row) any |= wanted(rest, row);
+    if (!any) return;
     syncWorkers<kWorkers>();
     sweep(rest);
   }

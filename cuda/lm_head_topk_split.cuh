@@ -139,25 +139,23 @@ __device__ inline float joinParts(float high, float low) {
   return finite ? fmaf(low, kLowScale, high) : high;
 }
 
-// Offers a lane's two scores of a row, where their ids lie in the vocabulary; the eight lanes of a warp that differ in
-// their ids alone call it together, with the sums of a dot product before the row's scale and bias.
+// Makes a lane's two scores of a row from sums of a dot product, before the row's scale and bias, and offers them;
+// -inf where the row is not served or an id not in the vocabulary.
 template <class Lists>
-__device__ inline void offerPair(Lists& lists, LogSums& logSums, const LmHeadTopKArgs& args, const SplitRow* splitRows,
-                                 int row, int rows, int64_t lowerId, int64_t upperId, float lower, float upper) {
+__device__ inline void offerPair(Lists& lists, const LmHeadTopKArgs& args, const SplitRow* splitRows, int row, int rows,
+                                 int64_t lowerId, int64_t upperId, float (&sums)[2]) {
   const bool served = row < rows && !splitRows[row].plain;
-  float scores[2] = {-INFINITY, -INFINITY};
-  if (served) {
-    const float scale = splitRows[row].scale;
-    for (const int half : {0, 1}) {
-      const int64_t id = half ? upperId : lowerId;
-      if (id >= args.vocabSize) continue;
-      scores[half] = finishScore(__fmul_rn(half ? upper : lower, scale), args.bias, id);
-      lists.offer(row, scores[half], static_cast<uint32_t>(id));
+  const float scale = served ? splitRows[row].scale : 0.0f;
+#pragma unroll
+  for (const int half : {0, 1}) {
+    const int64_t id = half ? upperId : lowerId;
+    if (served && id < args.vocabSize) {
+      sums[half] = finishScore(__fmul_rn(sums[half], scale), args.bias, id);
+      lists.offer(row, sums[half], static_cast<uint32_t>(id));
+    } else {
+      sums[half] = -INFINITY;
     }
   }
-  if (!logSums.wanted()) return;
-  const LogSum sum = sumOfEightLanes(scores[0], scores[1]);
-  if (served && threadIdx.x % 32 < 4) logSums.add(row, sum);
 }
 
 }  // namespace lm_head

@@ -265,6 +265,36 @@ void hardOrders(HeadFormat format, int64_t vocab) {
   }
 }
 
+// Scores that rise and fall by more than sums of exponentials keep room for, and infinities. They come in by bias.
+void logSumExpRange(HeadFormat format, int64_t vocab) {
+  for (const int kind : {0, 1, 2, 3, 4}) {
+    for (const int64_t rows : {1, 40}) {
+      const Shape shape{format, rows, vocab, 64, 5, true, false, 32, false, true};
+      current = "range of logSumExp, kind " + std::to_string(kind) + ", " + shape.name();
+      LmHeadCase c(shape);
+      std::fill(c.hidden.begin(), c.hidden.end(), 0.0f);
+      for (int64_t id = 0; id < vocab; ++id) {
+        const float step = 200.0f / static_cast<float>(vocab);
+        c.bias[id] = kind == 0 ? id * step - 190.0f : kind == 1 ? -id * step : kind == 2 && id % 3 ? -INFINITY : 0.125f;
+        if (kind == 3) c.bias[id] = -INFINITY;
+        if (kind == 4 && id == vocab / 2) c.bias[id] = INFINITY;
+      }
+      c.upload();
+      c.run();
+      double sum = 0.0;
+      const double largest = *std::max_element(c.bias.begin(), c.bias.end());
+      for (const float score : c.bias) sum += std::exp(score - largest);
+      const double expected = std::isfinite(largest) ? largest + std::log(sum) : largest;
+      for (const int64_t row : {int64_t{0}, rows - 1}) {
+        const float got = c.logSumExp[row];
+        expect(got == expected || std::fabs(got - expected) <= 1e-5 * std::max(1.0, std::fabs(expected)),
+               "logSumExp " + std::to_string(got) + ", expected " + std::to_string(expected));
+        expect(got >= c.values[row * shape.k], "logSumExp is less than the best score");
+      }
+    }
+  }
+}
+
 // One call is captured and replayed with another hidden in the same place.
 void graphReplay(HeadFormat format) {
   const Shape shape{format, 8, 4000, 512, 50, true};
@@ -324,6 +354,7 @@ void sanitizeSuite(HeadFormat format) {
   }
   runCase({format, 1, 2100, 64, 2050, false, false, 32});
   lostCandidates(format, 1000, 5);
+  logSumExpRange(format, 600);
 }
 
 void formatSuite(HeadFormat format, bool quick) {
@@ -356,6 +387,7 @@ void formatSuite(HeadFormat format, bool quick) {
   graphReplay(format);
   hardOrders(format, quick ? 20000 : 100000);
   lostCandidates(format, 20000, 53);
+  logSumExpRange(format, 40000);
   // A row of hidden that no shared memory holds.
   if (!binary) runCase({format, 2, 150, 70000, 5, false});
   if (single) runCase({format, 2, 150, 70000, 5, false, true});

@@ -2,6 +2,7 @@
 
 #include "lm_head_topk_binary_few.cuh"
 #include "lm_head_topk_binary_many.cuh"
+#include "lm_head_topk_binary_quantize.cuh"
 
 namespace lm_head {
 namespace {

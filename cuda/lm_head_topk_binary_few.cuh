@@ -3,18 +3,10 @@
 // arithmetic is that of the plain reference, step for step: exact integer group sums, then single fp32 roundings.
 #pragma once
 
-#include <cuda_fp16.h>
-
-#include "lm_head_topk_binary_quantize.cuh"
+#include "lm_head_topk_binary_scores.cuh"
 #include "lm_head_topk_binary_stream.cuh"
 
 namespace lm_head {
-
-struct BinaryScorerParams {
-  const void* operand;
-  const int* bases;
-  const float* rowScales;
-};
 
 // counts += popcount(a & b): a is 16 weight rows x 128 bits, b is 128 bits x 8 planes.
 __device__ inline void countAnd(int (&counts)[4], uint32_t a0, uint32_t a1, uint32_t b) {
@@ -23,7 +15,7 @@ __device__ inline void countAnd(int (&counts)[4], uint32_t a0, uint32_t a1, uint
                : "r"(a0), "r"(a1), "r"(b));
 }
 
-// 16 warps, each 16 ids of the tile. Lane (g, t) holds words of ids g and g+8, counts for planes 2t and 2t+1, and, once a
+// Each of 16 warps has 16 ids of the tile. Lane (g, t) holds words of ids g and g+8, counts for planes 2t and 2t+1, and, once a
 // quad has exchanged its counts, the groups whose index is t mod 4: the four running sums of the definition are the
 // quad's lanes.
 template <int kRows, bool kGroup128, bool kBulk>
@@ -31,8 +23,8 @@ class BinaryFewScorer {
  public:
   using Params = BinaryScorerParams;
   static constexpr bool kStartsEarly = true;
-  static constexpr int kWarps = 24, kWorkers = 32 * kWarps, kThreads = kWorkers + (kBulk ? 32 : 0);
-  using Stream = BinaryStream<kWarps, 1, kGroup128, 5, kBulk>;
+  static constexpr int kWarps = 16, kWorkers = 32 * kWarps, kThreads = kWorkers + (kBulk ? 32 : 0);
+  using Stream = BinaryStream<kWarps, 1, kGroup128, 6, kBulk>;
   static constexpr int kTileVocab = Stream::kTileVocab, kSmallTileVocab = Stream::kWarpIds;
 
   static __host__ __device__ size_t sharedBytes(const BinaryLayout& layout) {
@@ -129,6 +121,9 @@ class BinaryFewScorer {
     uint32_t lower[4], upper[4];
     Stream::template loadWords<kFull>(slot, 0, 0, blocks, lower);
     Stream::template loadWords<kFull>(slot, 0, 1, blocks, upper);
+    float scales[2];
+    loadScales(Stream::scales(slot, 0, 0), scales);
+    stream_.release();
 #pragma unroll
     for (int row = 0; row < kRows; ++row) {
       uint32_t planes[4];
@@ -145,7 +140,7 @@ class BinaryFewScorer {
         for (int i = 0; i < 4; ++i) packed[b] += counts[i] * planeWeights_[i];
       }
       const int both = scatterSum(packed);
-      addGroup(Stream::scales(slot, 0, 0), row, chunk, 2 * (both & 0xffff) - 0x10000, 2 * (both >> 16), sums[row]);
+      addQuad(scales, row, chunk, 2 * (both & 0xffff) - 0x10000, 2 * (both >> 16), sums[row]);
     }
   }
 
@@ -186,8 +181,9 @@ class BinaryFewScorer {
                 if (i == group % 4) weighted[row][0][i] = halves[0], weighted[row][1][i] = halves[1];
               }
               if (group % 4 != 3 && !last) continue;
-              addGroup(Stream::scales(slot, 0, group / 4 - firstQuad), row, group / 4,
-                       scatterSum(weighted[row][0]), scatterSum(weighted[row][1]), sums[row]);
+              float scales[2];
+              loadScales(Stream::scales(slot, 0, group / 4 - firstQuad), scales);
+              addQuad(scales, row, group / 4, scatterSum(weighted[row][0]), scatterSum(weighted[row][1]), sums[row]);
 #pragma unroll
               for (int i = 0; i < 4; ++i) weighted[row][0][i] = weighted[row][1][i] = 0;
             }
@@ -197,6 +193,7 @@ class BinaryFewScorer {
           begin = end;
         }
       }
+      stream_.release();
     }
   }
 
@@ -209,16 +206,18 @@ class BinaryFewScorer {
     upper = counts[2] * even + counts[3] * odd;
   }
 
+  // This lane's scales of ids g and g+8: of group t of a quad.
+  static __device__ void loadScales(const unsigned char* quad, float (&scales)[2]) {
+    const int lane = threadIdx.x % 32;
+    for (int half = 0; half < 2; ++half)
+      scales[half] = __half2float(reinterpret_cast<const __half*>(quad)[half * 32 + lane]);
+  }
+
   // Lane t adds group 4 * quad + t, given twice the sums of q for ids g and g+8. Groups that do not exist have scale 0.
-  __device__ void addGroup(const unsigned char* scales, int row, int quad, int lower, int upper, float (&sums)[2]) {
-    const int lane = threadIdx.x % 32, t = lane % 4;
-    const int base = bases_[(row * quads_ + quad) * 4 + t];
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float scale = __half2float(reinterpret_cast<const __half*>(scales)[half * 32 + lane]);
-      sums[half] =
-          __fadd_rn(sums[half], scaledDot(base + (half ? upper : lower), scale, -kFloatValue * scale));
-    }
+  __device__ void addQuad(const float (&scales)[2], int row, int quad, int lower, int upper, float (&sums)[2]) {
+    const int base = bases_[(row * quads_ + quad) * 4 + threadIdx.x % 4];
+    addScaledDot(sums[0], base + lower, scales[0]);
+    addScaledDot(sums[1], base + upper, scales[1]);
   }
 
   // Lane t of each quad gets the quad's sum of values[t].

@@ -3,7 +3,8 @@
 #pragma once
 
 #include "common/hopper.cuh"
-#include "lm_head_topk_binary_many.cuh"
+#include "lm_head_topk_binary_scores.cuh"
+#include "lm_head_topk_binary_stream.cuh"
 
 namespace lm_head {
 
@@ -95,6 +96,7 @@ class BinaryHopperScorer {
     Stream::template loadWords<kFull>(slot, 0, 1, blocks, upper);
     loadLargeScales(Stream::scales(slot, 0, 0), g, lowerScales);
     loadLargeScales(Stream::scales(slot, 0, 0), g + 8, upperScales);
+    stream_.release();
 #pragma unroll
     for (int b = 0; b < 4; ++b) {
       if (!kFull && b >= blocks) break;
@@ -109,11 +111,17 @@ class BinaryHopperScorer {
       uint32_t a[4][4];
       expandBits<true>(lower[b], upper[b], a);
       const uint64_t hidden = matrixDescriptor(bytes_ + block * kBlockBytes);
+      // Both sides of the products stand in registers before the fence.
+      for (int& dot : dots) asm volatile("" : "+r"(dot)::"memory");
+      for (auto& step : a) {
+        for (uint32_t& bytes : step) asm volatile("" : "+r"(bytes)::"memory");
+      }
       fenceProducts();
 #pragma unroll
       for (int step = 0; step < 4; ++step) multiplyWarpgroupBytes(dots, a[step], hidden + 2 * step);
       commitProducts();
       waitForProducts<0>();
+      for (int& dot : dots) asm volatile("" : "+r"(dot)::"memory");
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
         addScaledDot(sums[tile][0][b], dots[4 * tile], lowerScales[b]);

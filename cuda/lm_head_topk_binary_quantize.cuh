@@ -1,26 +1,11 @@
 // Hidden as binary heads multiply it: each row quantized to int8, in the order in which tensor-core fragments take it.
 #pragma once
 
-#include "common/binary_layout.h"
 #include "common/dependent_launch.cuh"
 #include "common/quantize.cuh"
-#include "common/top_k_lists.cuh"
-#include "lm_head_topk_args.h"
+#include "lm_head_topk_binary_scores.cuh"
 
 namespace lm_head {
-
-// Integers from here to 2^22 further on are, as the bits of a float32, 1.5 * 2^23 plus the same distance. So a group's
-// dot product d, kept as kFloatBits + d, turns into float(d) * scale with a single rounding by one fused multiply-add:
-// (kFloatValue + d) * scale - kFloatValue * scale, where the last product is exact, for a scale has 11 bits.
-constexpr int kFloatBits = 0x4b400000;
-constexpr float kFloatValue = 12582912.0f;
-// Beyond this, |d| could leave that range.
-constexpr int64_t kMaxGroupSize = 32768;
-
-// fl(d * scale) of bits = kFloatBits + d; offset = -kFloatValue * scale.
-__device__ inline float scaledDot(int bits, float scale, float offset) {
-  return __fmaf_rn(__int_as_float(bits), scale, offset);
-}
 
 // Forms of quantized hidden, see quantizeHiddenKernel.
 enum class HiddenForm { kPlanes, kBytes, kSwizzledBytes };
@@ -62,10 +47,24 @@ __global__ void __launch_bounds__(1024) quantizeHiddenKernel(const QuantizeParam
   if (row < args.rows) clearRow(params.pool, row);
   for (int group = threadIdx.x; group < groups; group += blockDim.x) groupSums[group] = 0;
 
+  // Loads wait for memory all at once: this is all that the sweep waits for. What is more is read again.
+  constexpr int kHeld = 8;
+  float held[kHeld];
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i) {
+    const int word = warp + i * warps;
+    held[i] = word < words ? source[word * 32 + lane] : 0.0f;
+  }
   float step = 1.0f;  // of whole numbers
   float scale = 0.0f;
   if (args.hiddenScale == nullptr) {
-    scale = step = quantizationScale(source, hiddenSize);
+    float largest = 0.0f;
+    bool finite = true;
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) addMagnitude(held[i], largest, finite);
+    for (int word = warp + kHeld * warps; word < words; word += warps)
+      addMagnitude(source[word * 32 + lane], largest, finite);
+    scale = step = quantizationScale(largest, finite);
   } else {
     if (row < args.rows) scale = args.hiddenScale[row];
     __syncthreads();
@@ -74,11 +73,12 @@ __global__ void __launch_bounds__(1024) quantizeHiddenKernel(const QuantizeParam
 
   const int64_t rowInGroup = row % params.rowsPerBlock, firstRow = row - rowInGroup;
   const int place = columnOfRow(static_cast<int>(rowInGroup));
-  for (int word = warp; word < blocks * BinaryLayout::kBlockWords; word += warps) {
-    const int q = word < words ? quantize(source[word * 32 + lane], step) : 0;
+  const auto store = [&](int word, float x) {
+    const int q = quantize(x, step);
     const int block = word / BinaryLayout::kBlockWords, t = word % BinaryLayout::kBlockWords;
     if (params.form == HiddenForm::kPlanes) {
       uint32_t mine = 0;
+#pragma unroll
       for (int plane = 0; plane < 8; ++plane) {
         const uint32_t bits = __ballot_sync(0xffffffffu, (q >> plane) & 1);
         if (lane == plane) mine = bits;
@@ -98,10 +98,17 @@ __global__ void __launch_bounds__(1024) quantizeHiddenKernel(const QuantizeParam
       }
       *bytes = static_cast<signed char>(q);
     }
-    int sum = q;
-    for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+    const int sum = __reduce_add_sync(0xffffffffu, q);
     if (lane == 0 && word < words) atomicAdd(&groupSums[word / groupWords], sum);
+  };
+  const int paddedWords = blocks * BinaryLayout::kBlockWords;
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i) {
+    const int word = warp + i * warps;
+    if (word < paddedWords) store(word, held[i]);
   }
+  for (int word = warp + kHeld * warps; word < paddedWords; word += warps)
+    store(word, word < words ? source[word * 32 + lane] : 0.0f);
   __syncthreads();
   for (int group = threadIdx.x; group < groups; group += blockDim.x) {
     const int64_t at = params.form == HiddenForm::kPlanes ? row * groups + group

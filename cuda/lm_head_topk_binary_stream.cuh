@@ -47,7 +47,7 @@ class BinaryStream {
         fenceBarrierInit();
       }
       __syncthreads();
-      if (threadIdx.x / 32 == kWarps) {
+      if (threadIdx.x == kWarps * 32) {
         for (int stage = 0; stage < kStages && index_ < tiling_.tiles; ++stage) copyChunk();
       }
     } else {
@@ -58,6 +58,7 @@ class BinaryStream {
 
   // The warp that copies, kBulk: all that is left.
   __device__ void copyAll() {
+    if (threadIdx.x % 32 != 0) return;
     while (index_ < tiling_.tiles) copyChunk();
   }
 
@@ -73,28 +74,34 @@ class BinaryStream {
   __device__ int chunks() const { return (blocks_ + BinaryLayout::kChunkBlocks - 1) / BinaryLayout::kChunkBlocks; }
   __device__ int blocks(int chunk) const { return min(BinaryLayout::kChunkBlocks, blocks_ - chunk * 4); }
 
-  // The next chunk, once it has come. What the call before returned may be overwritten.
+  // The next chunk, once it has come; `release` must follow.
   __device__ const unsigned char* next() {
     if constexpr (kBulk) {
-      release();
       waitBarrier(barriers_ + stage_, parity_);
-      slot_ = shared_ + stage_ * stageBytes_;
-      held_ = barriers_ + kStages + stage_;
-      advance();
     } else {
       waitForCopies<kStages - 2>();
       __syncwarp();
-      slot_ = shared_ + stage_ * stageBytes_;
       copyOwn(stage_ == 0 ? kStages - 1 : stage_ - 1);
-      advance();
     }
-    return slot_;
+    return shared_ + stage_ * stageBytes_;
+  }
+
+  // This warp no longer reads what `next` has returned.
+  __device__ void release() {
+    if constexpr (kBulk) {
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) arrive(barriers_ + kStages + stage_);
+    }
+    advance();
   }
 
   // A warp without ids in a tile lets its chunks pass.
   __device__ void skipTile() {
     if constexpr (kBulk) {
-      for (int chunk = 0; chunk < chunks(); ++chunk) next();
+      for (int chunk = 0; chunk < chunks(); ++chunk) {
+        next();
+        release();
+      }
     }
   }
 
@@ -132,7 +139,6 @@ class BinaryStream {
   static constexpr int kUnitBlockBytes = kUnitIds * 16, kUnitQuadBytes = kUnitIds * 8;
   static constexpr int kLayoutBlockBytes = BinaryLayout::kTileIds * 16;
   static constexpr int kLayoutChunkBytes = kLayoutBlockBytes * BinaryLayout::kChunkBlocks;
-  static_assert(kTileUnits / kUnitsPerLayoutTile + 1 <= 8, "a piece needs a lane");
   static constexpr int kBitBytes = kTileUnits * kUnitBlockBytes * BinaryLayout::kChunkBlocks;
 
   // Bits, then the quads of scales of the groups that end in the chunk.
@@ -178,34 +184,25 @@ class BinaryStream {
 
   // --- kBulk ---
 
-  __device__ void release() {
-    if (held_ == nullptr) return;
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) arrive(held_);
-  }
-
-  // The whole warp: the next chunk of the block's tiles. Lanes 0-7 each copy the bits of a piece of the tile that is
-  // contiguous in memory, which ends where tiles of the layout do; lanes 8-15 copy its scales.
+  // One lane: the next chunk of the block's tiles. A copy costs the engine as much time whether it is large or small, so
+  // the layout makes a tile's bits one piece, and its scales; a tile that begins within a layout's may have two of each.
   __device__ void copyChunk() {
-    const int lane = threadIdx.x % 32;
-    if (chunk_ == 0) findPiece();
+    if (chunk_ == 0) findUnits();
     const int blocks = this->blocks(chunk_), first = firstQuad(chunk_), quads = quadsOf(chunk_, first);
+    const int unitBytes = kUnitBlockBytes * blocks;
     uint64_t* full = barriers_ + stage_;
     waitBarrier(full + kStages, parity_ ^ 1);
-    if (lane == 0) arriveExpecting(full, tileUnits_ * (kUnitBlockBytes * blocks + kUnitQuadBytes * quads));
-    __syncwarp();
+    arriveExpecting(full, units_ * (unitBytes + kUnitQuadBytes * quads));
     unsigned char* slot = shared_ + stage_ * stageBytes_;
-    if (pieceUnits_ > 0 && lane < 8) {
-      const int unitBytes = kUnitBlockBytes * blocks;
-      copyBulk(slot + pieceAt_ * unitBytes, piece_ + chunk_ * kLayoutChunkBytes + pieceFirst_ * unitBytes,
-               pieceUnits_ * unitBytes, full);
-    } else if (pieceUnits_ > 0 && lane < 16) {
+    for (int at = 0; at < units_;) {
+      const int64_t unit = firstUnit_ + at;
+      const int count = min(units_ - at, kUnitsPerLayoutTile - static_cast<int>(unit % kUnitsPerLayoutTile));
+      copyBulk(slot + at * unitBytes, bitsAt(unit, chunk_, blocks), count * unitBytes, full);
       for (int quad = 0; quad < quads; ++quad) {
-        copyBulk(slot + kBitBytes + (quad * kTileUnits + pieceAt_) * kUnitQuadBytes,
-                 piece_ + blocks_ * kLayoutBlockBytes +
-                     ((first + quad) * kUnitsPerLayoutTile + pieceFirst_) * kUnitQuadBytes,
-                 pieceUnits_ * kUnitQuadBytes, full);
+        copyBulk(slot + kBitBytes + (quad * kTileUnits + at) * kUnitQuadBytes, scalesAt(unit, first + quad),
+                 count * kUnitQuadBytes, full);
       }
+      at += count;
     }
     advance();
     if (++chunk_ == chunks()) {
@@ -214,18 +211,12 @@ class BinaryStream {
     }
   }
 
-  // What lanes that differ by 8 copy of the tile at index_.
-  __device__ void findPiece() {
+  // The units of the tile at index_.
+  __device__ void findUnits() {
     const Tile tile = tiling_.at(index_);
-    const int64_t firstUnit = tile.firstId / kUnitIds, allUnits = (tiling_.vocabSize + kUnitIds - 1) / kUnitIds;
-    tileUnits_ = static_cast<int>(min(static_cast<int64_t>(tile.size / kUnitIds), allUnits - firstUnit));
-    const int64_t layoutTile = firstUnit / kUnitsPerLayoutTile + threadIdx.x % 8;
-    const int64_t begin = max(firstUnit, layoutTile * kUnitsPerLayoutTile);
-    const int64_t end = min(firstUnit + tileUnits_, (layoutTile + 1) * kUnitsPerLayoutTile);
-    piece_ = weight_ + layoutTile * tileBytes_;
-    pieceAt_ = static_cast<int>(begin - firstUnit);
-    pieceFirst_ = static_cast<int>(begin % kUnitsPerLayoutTile);
-    pieceUnits_ = static_cast<int>(end - begin);
+    const int64_t allUnits = (tiling_.vocabSize + kUnitIds - 1) / kUnitIds;
+    firstUnit_ = tile.firstId / kUnitIds;
+    units_ = static_cast<int>(min(static_cast<int64_t>(tile.size / kUnitIds), allUnits - firstUnit_));
   }
 
   // --- without ---
@@ -274,11 +265,9 @@ class BinaryStream {
   // What is read, or, by the warp that copies, written next.
   int stage_ = 0;
   uint32_t parity_ = 0;
-  const unsigned char* slot_ = nullptr;
-  uint64_t* held_ = nullptr;
-  // kBulk: of the warp that copies, see findPiece.
-  const unsigned char* piece_ = nullptr;
-  int tileUnits_ = 0, pieceAt_ = 0, pieceFirst_ = 0, pieceUnits_ = 0;
+  // kBulk: what findUnits has found.
+  int64_t firstUnit_ = 0;
+  int units_ = 0;
 };
 
 }  // namespace lm_head

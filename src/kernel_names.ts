@@ -67,7 +67,7 @@ export interface BinarizeHeadAttrs {
 
 /**
  * The bits and scales of a binary head to the layout that its kernels read (`backends/binary_layout.ts`); output int32
- * [ceil(vocabSize / 64), tileWords]. Scales are rounded to float16.
+ * [ceil(vocabSize / 256), tileWords]. Scales are rounded to float16.
  */
 export const PackBinary = 'PackBinary';
 export interface PackBinaryInputs extends NamedTensorInfoMap {
@@ -83,7 +83,7 @@ export interface PackBinaryAttrs {
 /** The inverse of `PackBinary`; outputs [bits, scales], the scales as they are stored. */
 export const UnpackBinary = 'UnpackBinary';
 export interface UnpackBinaryInputs extends NamedTensorInfoMap {
-  /** int32 [ceil(vocabSize / 64), tileWords]. */
+  /** int32 [ceil(vocabSize / 256), tileWords]. */
   packed: TensorInfo;
 }
 export interface UnpackBinaryAttrs {

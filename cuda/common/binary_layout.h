@@ -1,4 +1,4 @@
-// How a binary head lies in memory: tiles of 64 ids, each with its bits and then its scales. A lane of a tensor-core
+// How a binary head lies in memory: tiles of 256 ids, each with its bits and then its scales. A lane of a tensor-core
 // fragment finds its words of 512 columns side by side, and what 16 ids need of these columns is one piece.
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace lm_head {
 
 struct BinaryLayout {
-  static constexpr int kTileIds = 64;
+  static constexpr int kTileIds = 256;
   static constexpr int kBlockWords = 4;   // a block is 128 columns
   static constexpr int kChunkBlocks = 4;  // blocks that lie interleaved; the last chunk of a tile may have fewer
   static constexpr int kQuadGroups = 4;   // scales of four groups lie side by side
@@ -39,7 +39,7 @@ struct BinaryLayout {
     return static_cast<int>(left < kChunkBlocks ? left : kChunkBlocks);
   }
 
-  // Where 8 ids' words of a chunk begin, from the beginning of the tile: (id % 64) / 8 is the part.
+  // Where 8 ids' words of a chunk begin, from the beginning of the tile: (id % 256) / 8 is the part.
   LM_HEAD_HOST_DEVICE int64_t chunkOffset(int64_t chunk, int part) const {
     return chunk * (kTileIds * kBlockWords * kChunkBlocks) + part * kLanes * blocksOfChunk(chunk);
   }

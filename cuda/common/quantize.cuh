@@ -5,17 +5,11 @@
 
 namespace lm_head {
 
-// absmax / 127 of a row, or NaN for one that holds NaN or an infinity; every thread of the block gets it. For whole
-// warps, all threads of the block together.
-__device__ inline float quantizationScale(const float* row, int64_t size) {
+// absmax / 127 of a row, or NaN for one that holds NaN or an infinity, from what each thread of the block has found:
+// its largest magnitude, and whether all are finite. Every thread gets it. For whole warps, all threads of the block
+// together.
+__device__ inline float quantizationScale(float largest, bool finite) {
   __shared__ float warpLargest[32];
-  float largest = 0.0f;
-  int finite = 1;
-  for (int64_t i = threadIdx.x; i < size; i += blockDim.x) {
-    const float magnitude = fabsf(row[i]);
-    finite &= magnitude <= 0x1.fffffep127f;
-    largest = fmaxf(largest, magnitude);
-  }
   for (int offset = 16; offset > 0; offset /= 2)
     largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, offset));
   if (threadIdx.x % 32 == 0) warpLargest[threadIdx.x / 32] = largest;
@@ -23,6 +17,19 @@ __device__ inline float quantizationScale(const float* row, int64_t size) {
   for (int warp = 0; warp < static_cast<int>(blockDim.x / 32); ++warp) largest = fmaxf(largest, warpLargest[warp]);
   __syncthreads();  // before the next row's warps write
   return finite ? __fdiv_rn(largest, 127.0f) : __int_as_float(0x7fc00000);
+}
+
+// Of one magnitude more.
+__device__ inline void addMagnitude(float x, float& largest, bool& finite) {
+  finite &= fabsf(x) <= 0x1.fffffep127f;
+  largest = fmaxf(largest, fabsf(x));
+}
+
+__device__ inline float quantizationScale(const float* row, int64_t size) {
+  float largest = 0.0f;
+  bool finite = true;
+  for (int64_t i = threadIdx.x; i < size; i += blockDim.x) addMagnitude(row[i], largest, finite);
+  return quantizationScale(largest, finite);
 }
 
 // x / scale to the nearest integer, ties to even, in [-127, 127]; 0 where the scale is 0 (also by underflow) or NaN.

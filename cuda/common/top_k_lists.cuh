@@ -65,7 +65,7 @@ struct TopKLists {
     if (bounds != nullptr && key >= bounds[rowBegin + row]) return;
     const int position = atomicAdd(&counts[row], 1);
     if (position < capacity) keys[row * rowStride + position] = key;
-    if (publishesBest()) atomicMax(reinterpret_cast<unsigned long long*>(bests + row), key);
+    if (publishesBest() && key > bests[row]) atomicMax(reinterpret_cast<unsigned long long*>(bests + row), key);
   }
 
   // Whether a block publishes its very best, so that exchanging needs no look at the list.
@@ -164,19 +164,21 @@ struct TopKLists {
     return capacity;
   }
 
-  // A bound that at least k published keys reach, near the k-th best of them: 20 bits of its score, the others 0.
+  // A bound that at least k published keys reach, near the k-th best of them: the upper half of its score.
   __device__ Key kthPublished(const Key* published, const Warp& warp) const {
+    const int lane = warp.thread_rank();
     uint32_t orders[kMaxPoolBlocks / 32];
 #pragma unroll
     for (int i = 0; i < kMaxPoolBlocks / 32; ++i) {
-      const int block = i * 32 + warp.thread_rank();
-      orders[i] = block < pool.blocks ? static_cast<uint32_t>(__ldcg(published + block) >> 32) : 0;
+      orders[i] = i * 32 + lane < pool.blocks ? static_cast<uint32_t>(__ldcg(published + i * 32 + lane) >> 32) : 0;
     }
     uint32_t found = 0;
-    for (uint32_t bit = 1u << 31; bit >= 1u << 12; bit >>= 1) {
+    for (uint32_t bit = 1u << 31; bit >= 1u << 16; bit >>= 1) {
       int count = 0;
 #pragma unroll
-      for (int i = 0; i < kMaxPoolBlocks / 32; ++i) count += orders[i] >= (found | bit);
+      for (int i = 0; i < kMaxPoolBlocks / 32; ++i) {
+        if (i * 32 < pool.blocks) count += orders[i] >= (found | bit);
+      }
       if (__reduce_add_sync(0xffffffffu, count) >= k) found |= bit;
     }
     return Key{found} << 32;

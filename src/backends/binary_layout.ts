@@ -1,14 +1,14 @@
 /**
- * How a binary head lies in memory: `cuda/common/binary_layout.h` in TypeScript, number for number. Tiles of 64 ids, each
+ * How a binary head lies in memory: `cuda/common/binary_layout.h` in TypeScript, number for number. Tiles of 256 ids, each
  * with its bits and then its scales.
  *
- * Bits lie in chunks of up to 4 blocks; a block is 128 columns (4 words) of all 64 ids, and the same word of an id of all
+ * Bits lie in chunks of up to 4 blocks; a block is 128 columns (4 words) of all 256 ids, and the same word of an id of all
  * the chunk's blocks lies side by side. Scales are fp16 pairs in words, those of 4 groups of an id side by side. What does
  * not exist (words behind hiddenSize, groups behind the last, ids behind the vocabulary) is 0.
  */
 const { ceil, floor, min } = Math;
 
-export const TILE_IDS = 64;
+export const TILE_IDS = 256;
 const BLOCK_WORDS = 4;
 const CHUNK_BLOCKS = 4;
 const QUAD_GROUPS = 4;

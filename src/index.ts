@@ -1,11 +1,16 @@
 export type { DenseFormat, HeadFormat } from './kernel_names';
-export type { BinarizeHeadOptions, BinaryHeadSource, DenseHeadOptions } from './lm_head';
+export type { BinarizeHeadOptions, BinaryHeadSource, DenseHeadOptions, ShardHeadOptions } from './lm_head';
 export { LmHead } from './lm_head';
 export type { LmHeadTopKLogSumExpResult, LmHeadTopKOptions, LmHeadTopKResult } from './ops/lm_head_topk';
 export { lmHeadTopK } from './ops/lm_head_topk';
 export { lmHeadTopKDense } from './ops/lm_head_topk_dense';
-export type { VocabParallelArgmaxOptions } from './ops/local_argmax_candidates';
+export type { LocalArgmaxCandidatesOptions } from './ops/local_argmax_candidates';
 export { localArgmaxCandidates } from './ops/local_argmax_candidates';
 export { pickFromCandidates } from './ops/pick_from_candidates';
+export type { VocabParallelArgmaxOptions } from './ops/vocab_parallel_argmax';
 export { vocabParallelArgmax } from './ops/vocab_parallel_argmax';
 export { registerLmHeadKernels } from './register';
+export type { ShardGroup, ShardTransport } from './shard_group';
+export type { ShardRange, ShardRangeOptions } from './shard_range';
+export type { TensorParallelGroupOptions } from './tensor_parallel_group';
+export { TensorParallelGroup } from './tensor_parallel_group';

@@ -3,7 +3,10 @@ import type { LmHeadTopKAttrs } from '../kernel_names';
 import { LmHeadTopK } from '../kernel_names';
 import type { LmHeadTensors } from '../lm_head';
 import { LmHead } from '../lm_head';
+import type { ShardGroup } from '../shard_group';
+import { largestShardedK, topKOverTransport } from './lm_head_topk_group';
 import { runKernel } from './run_kernel';
+import { resolveGroup } from './shard_exchange';
 import {
   checkBoolean,
   checkInteger,
@@ -21,10 +24,12 @@ export interface LmHeadTopKOptions {
   bias?: tf.Tensor1D | tf.TensorLike;
   /** Whether a plain matrix `head` is [hiddenSize, vocabSize]. Default false. Not together with an `LmHead`. */
   transposeWeight?: boolean;
-  /** Added to every id that is returned: the first id of this part of a vocabulary. Default 0. */
+  /** Added to every id that is returned: the first id of this part of a vocabulary. Default: the head's, which is mostly 0. */
   vocabStart?: number;
   /** Whether to return `logSumExp` as well. Default false. */
   logSumExp?: boolean;
+  /** The processes that hold the other shards: a `TensorParallelGroup`, or a transport of your own. Default: none. */
+  group?: ShardGroup;
 }
 
 export type LmHeadTopKResult = {
@@ -56,6 +61,15 @@ export type LmHeadTopKLogSumExpResult = Required<LmHeadTopKResult>;
  * const logProbabilities = tf.sub(values, tf.expandDims(logSumExp, -1));
  * ```
  *
+ * With `group` the head is cut into shards that lie in several processes. Each gives its own shard; all get the same result,
+ * bit for bit that of one process with the whole head:
+ *
+ * ```js
+ * const {rank, worldSize} = group;
+ * const shard = LmHead.shard(weight, {rank, worldSize, format: 'bfloat16'});
+ * const {values, indices} = lmHeadTopK(hidden, shard, 50, {group});  // the same hidden in every rank
+ * ```
+ *
  * The order: NaN first, then the larger score, and of equal scores the lower id (-0 equals +0). So the result for k is
  * a prefix of the result for k + 1. A row's values and ids depend on neither the other rows nor their number.
  *
@@ -65,13 +79,16 @@ export type LmHeadTopKLogSumExpResult = Required<LmHeadTopKResult>;
  * @param head an `LmHead`, or a plain float32 matrix [vocabSize, hiddenSize].
  * @param k integer in [0, vocabSize].
  * @param options `bias` float32 [vocabSize]; `transposeWeight` if the plain matrix is [hiddenSize, vocabSize];
- *     `vocabStart` (default 0), added to the ids, with vocabStart + vocabSize <= 2^31 - 1; `logSumExp` (default false).
+ *     `vocabStart` (default: `head.vocabStart`, or 0), added to the ids, with vocabStart + vocabSize <= 2^31 - 1;
+ *     `logSumExp` (default false); `group`, with which `head`, `bias` and `vocabStart` are about this rank's shard, and k may
+ *     exceed it, but not the whole vocabulary. Every rank has to make the same call, in the same order as its other calls.
  * @returns `values` float32 [..., k] and `indices` int32 [..., k]; with k = 0, or a leading dimension of 0, both are
  *     empty. With `logSumExp: true` also `logSumExp` float32 [...]: within 1e-5 (relative, or absolute below 1) of the
  *     exact log(sum of exp(score)) of all vocabSize float32 scores of the row, and never less than the best of them. It
  *     is NaN if a score is NaN, otherwise +Infinity if a score is, and -Infinity if all are.
  * @throws Error before anything runs: on a wrong rank, size or dtype, a disposed tensor or head, a k or vocabStart out of
- *     range, an unknown option, or options that do not go with this head.
+ *     range, an unknown option, or options that do not go with this head. With `group` also when it is closed, fails, or
+ *     its ranks make different calls or hold the same ids.
  *
  * @doc {heading: 'Operations', subheading: 'Evaluation'}
  */
@@ -96,7 +113,7 @@ export function lmHeadTopK(
   return topKOfHead('lmHeadTopK', 'head', hidden, head, k, options);
 }
 
-type ResolvedHead = Omit<LmHeadTopKAttrs, 'k' | 'vocabStart' | 'logSumExp'> & {
+type ResolvedHead = Omit<LmHeadTopKAttrs, 'k' | 'vocabStart' | 'logSumExp' | 'group'> & {
   vocabSize: number;
   hiddenSize: number;
   tensors: LmHeadTensors;
@@ -112,23 +129,28 @@ export function topKOfHead(
   options: LmHeadTopKOptions,
 ): LmHeadTopKResult {
   return tf.tidy(op, () => {
-    checkOptions(op, options, ['bias', 'transposeWeight', 'vocabStart', 'logSumExp']);
-    const { vocabStart = 0, logSumExp = false } = options;
+    checkOptions(op, options, ['bias', 'transposeWeight', 'vocabStart', 'logSumExp', 'group']);
+    const { vocabStart = head instanceof LmHead ? head.vocabStart : 0, logSumExp = false } = options;
+    const exchange = resolveGroup(op, options.group);
     const { vocabSize, hiddenSize, tensors, ...attrs } = resolveHead(op, headArgument, head, options);
     const $hidden = toTensor(op, 'hidden', hidden, 'float32');
     if ($hidden.rank === 0) fail(op, 'hidden', 'have rank 1 or higher', 'a scalar');
     if ($hidden.shape[$hidden.rank - 1] !== hiddenSize) {
       fail(op, 'hidden', `have inner size ${hiddenSize} (the head's hiddenSize)`, `shape ${shapeText($hidden.shape)}`);
     }
-    checkInteger(op, 'k', k, 0, vocabSize);
-    checkInteger(op, 'vocabStart', vocabStart, 0, MAX_VOCAB_END - vocabSize);
-    checkBoolean(op, 'logSumExp', logSumExp);
-
     const leading = $hidden.shape.slice(0, -1);
     const rows = tf.util.sizeFromShape(leading);
+    const wholeVocabSize = head instanceof LmHead ? head.wholeVocabSize : undefined;
+    checkInteger(op, 'k', k, 0, exchange === undefined ? vocabSize : (wholeVocabSize ?? largestShardedK(rows)));
+    checkInteger(op, 'vocabStart', vocabStart, 0, MAX_VOCAB_END - vocabSize);
+    checkBoolean(op, 'logSumExp', logSumExp);
     if (rows === 0 || (k === 0 && !logSumExp)) return emptyResult(leading, k, logSumExp);
     const kernelAttrs: LmHeadTopKAttrs = { ...attrs, k, vocabStart, logSumExp };
-    return toResult(runKernel<tf.Tensor[]>(LmHeadTopK, { hidden: $hidden, ...tensors }, kernelAttrs));
+    const inputs = { hidden: $hidden, ...tensors };
+    if (exchange !== undefined && 'transport' in exchange) {
+      return toResult(topKOverTransport(op, exchange.transport, inputs, kernelAttrs, leading, vocabSize));
+    }
+    return toResult(runKernel<tf.Tensor[]>(LmHeadTopK, inputs, { ...kernelAttrs, group: exchange?.handle }));
   });
 }
 

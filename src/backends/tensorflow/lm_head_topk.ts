@@ -8,7 +8,7 @@ export const lmHeadTopKConfig: KernelConfig = {
   backendName: 'tensorflow',
   kernelFunc: ({ inputs, attrs, backend }) => {
     const { hidden, weight, scales, bias } = inputs as LmHeadTopKInputs;
-    const { format, k, groupSize, transposeWeight, vocabStart, logSumExp } = attrs as unknown as LmHeadTopKAttrs;
+    const { format, k, groupSize, transposeWeight, vocabStart, logSumExp, group } = attrs as unknown as LmHeadTopKAttrs;
     // Defaults are left to the op: each attribute that is passed costs host time.
     const opAttrs: OpAttrs = { Tweight: { dtype: weight.dtype }, format, k };
     if (scales) opAttrs['num_scales'] = 1;
@@ -17,6 +17,7 @@ export const lmHeadTopKConfig: KernelConfig = {
     if (groupSize !== 0) opAttrs['group_size'] = groupSize;
     if (transposeWeight) opAttrs['transpose_weight'] = true;
     if (vocabStart !== 0) opAttrs['vocab_start'] = vocabStart;
+    if (group) opAttrs['group'] = group;
     const tensors = [hidden, weight, ...(scales ? [scales] : []), ...(bias ? [bias] : [])];
     return runOp(backend, LmHeadTopK, opAttrs, tensors, logSumExp ? 3 : 2);
   },

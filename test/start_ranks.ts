@@ -26,7 +26,15 @@ export interface RankEnd {
   stderr: string;
 }
 
-const cpu = () => ({ CUDA_VISIBLE_DEVICES: '-1', TF_NUM_INTRAOP_THREADS: '1', TF_NUM_INTEROP_THREADS: '1' });
+/** Fewer steps than on GPUs: a step is some wake-ups of four processes, on what may be two cores. */
+export const CPU_STEPS = 3000;
+
+const cpu = () => ({
+  STEPS: String(CPU_STEPS),
+  CUDA_VISIBLE_DEVICES: '-1',
+  TF_NUM_INTRAOP_THREADS: '1',
+  TF_NUM_INTEROP_THREADS: '1',
+});
 
 export async function startRanks(task: Task, run: RankRun): Promise<RankEnd[]> {
   if (!existsSync(program)) throw new Error(`${program} is missing: run npm run build first.`);

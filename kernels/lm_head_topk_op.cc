@@ -26,7 +26,8 @@ class LmHeadTopKKernel {
         vocabStart_(attributes.integer("vocab_start")),
         scales_(attributes.integer("num_scales") != 0),
         bias_(attributes.integer("num_bias") != 0),
-        logSumExp_(attributes.integer("num_log_sum_exp") != 0) {
+        logSumExp_(attributes.integer("num_log_sum_exp") != 0),
+        group_(attributes.integer("group")) {
     const bool wantsFloat = format_ == HeadFormat::kFloat32;
     require(
         attributes.type("Tweight") == (wantsFloat ? TF_FLOAT : TF_INT32),
@@ -55,8 +56,13 @@ class LmHeadTopKKernel {
     args.k = k_;
     args.vocabStart = vocabStart_;
     setWeight(weight, args);
-    require(0 <= k_ && k_ <= args.vocabSize, "LmHeadTopK: attribute 'k' must be 0 to " +
-                                                 std::to_string(args.vocabSize) + ", but got " + std::to_string(k_));
+    const std::shared_ptr<TensorParallelGroup> group = tensorParallelGroup(group_, "LmHeadTopK");
+    require(group == nullptr || kDevice == Device::kGpu,
+            "LmHeadTopK: attribute 'group' needs a GPU where the group has several ranks");
+    // In a group, k counts in the vocabulary of all ranks.
+    require(
+        0 <= k_ && (group != nullptr || k_ <= args.vocabSize),
+        "LmHeadTopK: attribute 'k' must be 0 to " + std::to_string(args.vocabSize) + ", but got " + std::to_string(k_));
     require(vocabStart_ >= 0 && vocabStart_ + args.vocabSize <= INT32_MAX,
             "LmHeadTopK: attribute 'vocab_start' must be at least 0 and keep ids below 2^31 - 1, but got " +
                 std::to_string(vocabStart_));
@@ -90,7 +96,8 @@ class LmHeadTopKKernel {
     args.values = values.data<float>();
     args.indices = indices.data<int32_t>();
     if (logSumExp_) {
-      require(args.vocabSize > 0, "LmHeadTopK: output 'log_sum_exp' needs a vocabulary of at least 1");
+      require(group != nullptr || args.vocabSize > 0,
+              "LmHeadTopK: output 'log_sum_exp' needs a vocabulary of at least 1");
       args.logSumExp = logSumExp.data<float>();
     }
     // The kernels know no k of 0: the best one goes where nobody reads it.
@@ -102,6 +109,7 @@ class LmHeadTopKKernel {
       args.indices = reinterpret_cast<int32_t*>(args.values + args.rows);
     }
     if constexpr (kDevice == Device::kGpu) {
+      if (group != nullptr) return lmHeadTopKGroupGpu(context, args, *group);
       lmHeadTopKGpu(context, args);
     } else {
       lmHeadTopKCpu(args);
@@ -142,6 +150,7 @@ class LmHeadTopKKernel {
   bool scales_;
   bool bias_;
   bool logSumExp_;
+  int64_t group_;
 };
 
 }  // namespace
@@ -151,7 +160,7 @@ void registerLmHeadTopK() {
            {"values: float", "indices: int32", "log_sum_exp: num_log_sum_exp * float"},
            {"Tweight: {float, int32}", "num_scales: int >= 0 = 0", "num_bias: int >= 0 = 0",
             "num_log_sum_exp: int >= 0 = 0", "format: string", "k: int >= 0", "group_size: int = 0",
-            "transpose_weight: bool = false", "vocab_start: int = 0"});
+            "transpose_weight: bool = false", "vocab_start: int = 0", "group: int = 0"});
   registerKernel<LmHeadTopKKernel>("LmHeadTopK");
 }
 

@@ -87,8 +87,10 @@ void forAll(int64_t count, Work work) {
 }
 
 void lmHeadTopK(bool quick);
-void vocabParallelArgmax();
+void vocabParallelArgmax(bool quick);
+void mergeTopK();
 // json: one object a line.
 void benchmark(bool json);
+void vocabParallelArgmaxBenchmark(bool json);
 
 }  // namespace test

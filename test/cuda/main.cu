@@ -17,11 +17,14 @@ int main(int argc, char** argv) {
     return 1;
   }
   if (bench) {
-    test::benchmark(argc > 2 && std::strcmp(argv[2], "--json") == 0);
+    const bool json = argc > 2 && std::strcmp(argv[2], "--json") == 0;
+    test::vocabParallelArgmaxBenchmark(json);
+    test::benchmark(json);
     return test::failures != 0;
   }
   test::lmHeadTopK(quick);
-  test::vocabParallelArgmax();
+  test::vocabParallelArgmax(quick);
+  test::mergeTopK();
   std::printf("%d checks, %d failed\n", test::checks, test::failures);
   return test::failures != 0;
 }

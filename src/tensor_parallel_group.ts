@@ -30,8 +30,10 @@ const MAX_TIMEOUT_MS = 2 ** 31 - 1;
  * ```
  *
  * A rank that never comes, dies, or calls with other shapes ends in an error that names rank and op in all others, within
- * `timeoutMs`. The group cannot be used after that. With worldSize 1 there is nobody to wait for: neither NCCL nor a GPU
- * is needed.
+ * `timeoutMs`. The group cannot be used after that. An op only enqueues its work on the GPU, so the error may be that of
+ * the next op; what the failed one returns are ids of -1 and values of NaN, and `group.error` says why.
+ *
+ * With worldSize 1 there is nobody to wait for: neither NCCL nor a GPU is needed.
  */
 export class TensorParallelGroup {
   private closed = false;
@@ -97,6 +99,12 @@ export class TensorParallelGroup {
     return this.closed;
   }
 
+  /** Why the group has failed, or undefined while it is well. */
+  get error(): string | undefined {
+    if (this.closed || this.joined === undefined) return undefined;
+    return this.joined.native.tensorParallelGroupError(this.joined.handle) || undefined;
+  }
+
   /**
    * The number by which native ops know this group; for the ops of this package. 0 with one rank.
    * @throws Error when the group is closed or has failed, or when the active backend does not run on a GPU.
@@ -105,8 +113,8 @@ export class TensorParallelGroup {
     if (this.closed) fail(op, 'group', 'be a group that is open', 'one that has been closed');
     if (this.joined === undefined) return 0;
     requireGpu(op);
-    const error = this.joined.native.tensorParallelGroupError(this.joined.handle);
-    if (error !== '') throw new Error(`Error in ${op}: the group has failed and can only be closed: ${error}`);
+    const { error } = this;
+    if (error !== undefined) throw new Error(`Error in ${op}: the group has failed and can only be closed: ${error}`);
     return this.joined.handle;
   }
 

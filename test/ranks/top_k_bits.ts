@@ -14,7 +14,7 @@ interface Call {
   k: number;
 }
 
-/** k = 9000 is more than a shard of 32,001 ids has from 4 ranks on. */
+/** k = 9000 is more than a shard of 32,001 ids has from 4 ranks on, and all of 1,000 ids. */
 const CALLS: readonly Call[] = [
   { rows: 1, k: 1 },
   { rows: 1, k: 50 },
@@ -27,7 +27,7 @@ const CALLS: readonly Call[] = [
 export function topKBits(group: ShardGroup): Omit<RankReport, 'device'> {
   const digest = new Digest();
   let right = 0;
-  for (const vocabSize of [131072, 32001]) {
+  for (const vocabSize of [131072, 32001, 1000]) {
     for (const format of FORMATS) {
       const heads = makeHeads(format, vocabSize, group);
       for (const call of CALLS) {
@@ -66,7 +66,8 @@ function makeHeads(format: HeadFormat, vocabSize: number, { rank, worldSize }: S
   return { whole, shard };
 }
 
-function check({ rows, k }: Call, { whole, shard }: Heads, vocabSize: number, group: ShardGroup, digest: Digest) {
+function check({ rows, k: most }: Call, { whole, shard }: Heads, vocabSize: number, group: ShardGroup, digest: Digest) {
+  const k = Math.min(most, vocabSize);
   const hidden = tf.tensor2d(randomIntegers(rows * HIDDEN_SIZE, -3, 3, 10 * rows + k), [rows, HIDDEN_SIZE]);
   const run = (head: LmHead, options: LmHeadTopKOptions) => {
     const { values, indices, logSumExp } = lmHeadTopK(hidden, head, k, { ...options, logSumExp: true });

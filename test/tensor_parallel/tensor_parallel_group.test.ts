@@ -229,7 +229,9 @@ describe('ops with a TensorParallelGroup', () => {
   it('refuse a group that is closed, has failed, or cannot reach this backend', async () => {
     const group = create();
     const { numTensors } = tf.memory();
-    native.tensorParallelGroupError.mockReturnValueOnce('rank 1 has not come to LmHeadTopK within 10000 ms');
+    const reason = 'rank 1 has not come to LmHeadTopK within 10000 ms';
+    native.tensorParallelGroupError.mockReturnValueOnce(reason).mockReturnValueOnce(reason);
+    expect([group.error, create({ worldSize: 1 }).error]).toEqual([reason, undefined]);
     expect(() => topK(group)).toThrow(
       'Error in lmHeadTopK: the group has failed and can only be closed: rank 1 has not come to LmHeadTopK within 10000 ms',
     );

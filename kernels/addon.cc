@@ -60,7 +60,7 @@ Napi::Value openTensorParallelGroup(const Napi::CallbackInfo& info) {
       symbol<int64_t(int, int, const char*, int, int64_t, char*, size_t)>(env, "lmHeadOpenTensorParallelGroup");
   const int64_t handle = open(number(0).Int32Value(), number(1).Int32Value(), host.c_str(), number(3).Int32Value(),
                               number(4).Int64Value(), error.data(), error.size());
-  if (handle == 0) throw Napi::Error::New(env, std::string("TensorParallelGroup: ") + error.data());
+  if (handle == 0) throw Napi::Error::New(env, error.data());
   return Napi::Number::New(env, static_cast<double>(handle));
 }
 
@@ -75,7 +75,7 @@ std::string askOfGroup(const Napi::CallbackInfo& info, const char* name) {
 
 void closeTensorParallelGroup(const Napi::CallbackInfo& info) {
   const std::string error = askOfGroup(info, "lmHeadCloseTensorParallelGroup");
-  if (!error.empty()) throw Napi::Error::New(info.Env(), "TensorParallelGroup: " + error);
+  if (!error.empty()) throw Napi::Error::New(info.Env(), error);
 }
 
 Napi::Value tensorParallelGroupError(const Napi::CallbackInfo& info) {

@@ -1,8 +1,8 @@
 /** Starts test/ranks/program.ts in several processes, as torchrun would. */
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
+import { freePort } from '../examples/tensor_parallel/free_port';
 import type { Task } from './ranks/program';
 import type { RankReport } from './ranks/report';
 
@@ -64,16 +64,6 @@ function startRank(task: Task, env: Record<string, string>): Promise<RankEnd> {
     child.on('close', (code, signal) => {
       const line = stdout.split('\n').find((text) => text.startsWith('{'));
       resolve({ code, signal, report: line === undefined ? {} : (JSON.parse(line) as RankReport), stderr });
-    });
-  });
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer().on('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as AddressInfo;
-      server.close(() => resolve(port));
     });
   });
 }

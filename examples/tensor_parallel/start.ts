@@ -1,5 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { createServer, type AddressInfo } from 'node:net';
+import { freePort } from './free_port';
 
 /** Starts this program once a rank, with the variables that torchrun would set; resolves to whether all have succeeded. */
 export async function startRanks(processes: number): Promise<boolean> {
@@ -36,14 +36,4 @@ function gpuCount(): number {
   } catch {
     return 0;
   }
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer().on('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as AddressInfo;
-      server.close(() => resolve(port));
-    });
-  });
 }

@@ -135,7 +135,8 @@ export class TensorParallelGroup {
       const handle = native.openTensorParallelGroup(rank, worldSize, host, port, timeoutMs);
       return new TensorParallelGroup(rank, worldSize, { native, handle });
     } catch (error) {
-      throw new Error(`Error in ${op}: ${(error as Error).message}`, { cause: error });
+      const reason = (error as Error).message.replace(/^TensorParallelGroup: /, ''); // the op says it already
+      throw new Error(`Error in ${op}: ${reason}`, { cause: error });
     }
   }
 }

@@ -10,11 +10,11 @@ class Recorded extends Error {}
  */
 export function inAllRanks<T>(worldSize: number, call: (transport: ShardTransport) => T): T[] {
   const ranks = Array.from({ length: worldSize }, (_, rank) => rank);
-  const sent: number[][] = [];
+  const sent: Int32Array[] = [];
   const record = (rank: number): T | undefined => {
     try {
       const allGather = (mine: Int32Array): never => {
-        sent[rank] = Array.from(mine);
+        sent[rank] = mine.slice();
         throw new Recorded();
       };
       return call({ rank, worldSize, allGather });
@@ -27,8 +27,10 @@ export function inAllRanks<T>(worldSize: number, call: (transport: ShardTranspor
   if (sent.length === 0) return first as T[];
   return ranks.map((rank) => {
     const allGather = (mine: Int32Array) => {
-      if (String(Array.from(mine)) !== String(sent[rank])) throw new Error(`rank ${rank} sends other numbers now`);
-      return Int32Array.from(sent.flat());
+      if (!mine.every((n, i) => n === sent[rank][i])) throw new Error(`rank ${rank} sends other numbers now`);
+      const all = new Int32Array(worldSize * mine.length);
+      sent.forEach((numbers, other) => all.set(numbers, other * mine.length));
+      return all;
     };
     return call({ rank, worldSize, allGather });
   });

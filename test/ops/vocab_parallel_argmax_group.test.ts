@@ -34,14 +34,11 @@ describeEachBackend('vocabParallelArgmax with a group', (backend) => {
   describe.each([2, 3, 4, 8])('%d ranks', (worldSize) => {
     const everyRank = <T>(result: T) => new Array<T>(worldSize).fill(result);
 
-    it.each([1, 2, 3, 8, 33, 64])('find the token of the whole in %d rows', (rows) => {
+    it.each([1, 3, 8, 64])('find the token of the whole in %d rows', (rows) => {
       for (const vocabSize of [97, native ? 32001 : 1001]) {
         const sizes = unequalSizes(vocabSize, worldSize);
-        for (const logits of [
-          randomFloats(rows * vocabSize, 1),
-          randomIntegers(rows * vocabSize, -3, 3, 2), // full of ties, within shards and across them
-          randomIntegers(rows * vocabSize, 0, 0, 3),
-        ]) {
+        // the latter are full of ties, within shards and across them
+        for (const logits of [randomFloats(rows * vocabSize, 1), randomIntegers(rows * vocabSize, -3, 3, 2)]) {
           const expected = winners(logits, rows);
           expect(tokens(logits, rows, sizes)).toEqual(everyRank(expected));
           expect(tokens(logits, rows, sizes, { columnMajor: true })).toEqual(everyRank(expected));

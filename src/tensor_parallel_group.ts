@@ -30,7 +30,8 @@ const MAX_TIMEOUT_MS = 2 ** 31 - 1;
  * ```
  *
  * A rank that never comes, dies, or calls with other shapes ends in an error that names rank and op in all others, within
- * `timeoutMs`. The group cannot be used after that. An op only enqueues its work on the GPU, so the error may be that of
+ * `timeoutMs`. The group cannot be used after that. Close it before the program ends: otherwise the others take this rank for
+ * dead. An op only enqueues its work on the GPU, so the error may be that of
  * the next op; what the failed one returns are ids of -1 and values of NaN, and `group.error` says why.
  *
  * With worldSize 1 there is nobody to wait for: neither NCCL nor a GPU is needed.
@@ -135,8 +136,7 @@ export class TensorParallelGroup {
       const handle = native.openTensorParallelGroup(rank, worldSize, host, port, timeoutMs);
       return new TensorParallelGroup(rank, worldSize, { native, handle });
     } catch (error) {
-      const reason = (error as Error).message.replace(/^TensorParallelGroup: /, ''); // the op says it already
-      throw new Error(`Error in ${op}: ${reason}`, { cause: error });
+      throw new Error(`Error in ${op}: ${(error as Error).message}`, { cause: error });
     }
   }
 }

@@ -81,7 +81,8 @@ export type LmHeadTopKLogSumExpResult = Required<LmHeadTopKResult>;
  * @param options `bias` float32 [vocabSize]; `transposeWeight` if the plain matrix is [hiddenSize, vocabSize];
  *     `vocabStart` (default: `head.vocabStart`, or 0), added to the ids, with vocabStart + vocabSize <= 2^31 - 1;
  *     `logSumExp` (default false); `group`, with which `head`, `bias` and `vocabStart` are about this rank's shard, and k may
- *     exceed it, but not the whole vocabulary. Every rank has to make the same call, in the same order as its other calls.
+ *     exceed it, but not the whole vocabulary (over NCCL only heads of `LmHead.shard` know that; with others, entries without
+ *     an id are -Infinity and -1). Every rank has to make the same call, in the same order as its other calls.
  * @returns `values` float32 [..., k] and `indices` int32 [..., k]; with k = 0, or a leading dimension of 0, both are
  *     empty. With `logSumExp: true` also `logSumExp` float32 [...]: within 1e-5 (relative, or absolute below 1) of the
  *     exact log(sum of exp(score)) of all vocabSize float32 scores of the row, and never less than the best of them. It

@@ -165,7 +165,7 @@ describe('TensorParallelGroup.create', () => {
 
   it('hands on why the group did not come about', () => {
     native.openTensorParallelGroup.mockImplementationOnce(() => {
-      throw new Error('TensorParallelGroup: rank 1 has not come within 60000 ms');
+      throw new Error('rank 1 has not come within 60000 ms');
     });
     expect(() => create()).toThrow('Error in TensorParallelGroup.create: rank 1 has not come within 60000 ms');
   });

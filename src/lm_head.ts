@@ -246,7 +246,7 @@ export class LmHead {
           ? LmHead.binarize(rows, { groupSize, bias: rowsBias })
           : LmHead.dense(rows, { dtype: format, transposed, bias: rowsBias });
     });
-    const kept = place.vocabSize === 0 ? shard.takeRows() : shard.kept;
+    const kept = place.vocabSize === 0 ? shard.withoutRows() : shard.kept;
     return new LmHead({ ...shard, ...place }, kept);
   }
 
@@ -269,8 +269,8 @@ export class LmHead {
     for (const tensor of present(this.kept)) tensor.dispose();
   }
 
-  /** Its tensors without their rows, in place of them. */
-  private takeRows(): LmHeadTensors {
+  /** Its tensors, cut down to no rows; the head itself ends. */
+  private withoutRows(): LmHeadTensors {
     const cut = <T extends tf.Tensor>(tensor: T) => {
       const empty = tensor.shape.map((size, axis) =>
         axis === (this.transposeWeight && tensor.rank === 2 ? 1 : 0) ? 0 : size,

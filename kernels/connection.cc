@@ -49,16 +49,29 @@ std::string encode(const Message& message) {
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-Addresses resolve(const std::string& host, int port, bool passive) {
+Addresses resolve(const std::string& host, int port, int flags = 0) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = passive ? AI_PASSIVE : 0;
+  hints.ai_flags = flags;
   addrinfo* found = nullptr;
-  const char* name = host.empty() ? nullptr : host.c_str();
-  const int error = getaddrinfo(name, std::to_string(port).c_str(), &hints, &found);
+  const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
   if (error != 0) throw std::runtime_error("cannot find the host '" + host + "': " + gai_strerror(error));
   return Addresses(found, freeaddrinfo);
+}
+
+// Where rank 0 listens, the best first. A name may mean another address here than elsewhere (often 127.0.1.1), so only
+// addresses that are written out, and localhost, are taken at their word.
+std::vector<std::string> addressesToListenAt(const std::string& host) {
+  const std::vector<std::string> any = {"::", "0.0.0.0"};
+  if (host == "localhost") return {host};
+  try {
+    resolve(host, 0, AI_NUMERICHOST);
+  } catch (const std::runtime_error&) {
+    return any;
+  }
+  // Not one of this machine's, as behind address translation: any.
+  return {host, any[0], any[1]};
 }
 
 Descriptor newSocket(const addrinfo& address) {
@@ -104,21 +117,20 @@ std::string addressText(const std::string& host, int port) { return host + ":" +
 
 Descriptor listenAt(const std::string& host, int port) {
   int error = 0;
-  // The host's own address first; where that is not one of this machine's, as behind address translation, any.
-  for (const std::string& name : {host, std::string()}) {
-    const Addresses addresses = resolve(name, port, true);
+  for (const std::string& name : addressesToListenAt(host)) {
+    const Addresses addresses = resolve(name, port);
     for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
       Descriptor socket = newSocket(*address);
-      if (socket.get() < 0) continue;
-      const int yes = 1;
+      const int yes = 1, no = 0;
       setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+      if (address->ai_family == AF_INET6) setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
       fcntl(socket.get(), F_SETFL, fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
       if (bind(socket.get(), address->ai_addr, address->ai_addrlen) == 0 && listen(socket.get(), 1024) == 0) {
         return socket;
       }
       error = errno;
     }
-    if (error != EADDRNOTAVAIL) break;
+    if (error == EADDRINUSE) break;
   }
   throw std::runtime_error("rank 0 cannot listen at " + addressText(host, port) + ": " + std::strerror(error) +
                            (error == EADDRINUSE ? "; another rank 0 or another program uses this port" : ""));
@@ -134,7 +146,7 @@ Connection Connection::open(const std::string& host, int port, Clock::time_point
   for (;;) {
     std::string problem;
     try {
-      const Addresses addresses = resolve(host, port, false);
+      const Addresses addresses = resolve(host, port);
       for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
         Descriptor socket = newSocket(*address);
         if (socket.get() >= 0 && connectOnce(socket, *address, deadline)) return Connection(std::move(socket));
@@ -162,8 +174,7 @@ void Connection::send(const Message& message) {
     const ssize_t count = ::send(socket_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
-      // Part of a message would make the rest unreadable.
-      if (sent > 0) shutdown(socket_.get(), SHUT_RDWR);
+      shutdown(socket_.get(), SHUT_RDWR);
       return;
     }
     sent += count;

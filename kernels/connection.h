@@ -69,7 +69,8 @@ class Connection {
 
   int descriptor() const { return socket_.get(); }
 
-  // What cannot be sent at once counts as lost: the other side is about to be found gone.
+  // Never waits: where the message cannot be sent at once, the other side does not read any more, and the connection
+  // ends.
   void send(const Message& message);
 
   // All messages that have arrived; never waits. `isOpen` turns false when the other side is gone or talks otherwise.

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <condition_variable>
+#include <future>
 #include <new>
 #include <stdexcept>
 #include <thread>
@@ -16,6 +16,8 @@ namespace {
 // Steps that may be under way at once. Few enough that a lost rank cannot let the launch queue run full.
 constexpr int64_t kMostPending = 64;
 constexpr int64_t kHelloBytes = 16;
+// How much longer a rank waits than the channel takes to find out which rank is to blame.
+constexpr Milliseconds kGrace(3000);
 
 void check(const char* call, cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(error));
@@ -36,6 +38,15 @@ std::string deviceName(int device) {
   gethostname(host, sizeof(host) - 1);
   check("cudaDeviceGetPCIBusId", cudaDeviceGetPCIBusId(bus, sizeof(bus), device));
   return std::string(host) + " " + bus;
+}
+
+// For what has no time limit of its own, such as NCCL's start and end: it is left behind where it does not return.
+template <class Work>
+auto onOwnThread(Work work) {
+  std::packaged_task<decltype(work())()> task(std::move(work));
+  auto result = task.get_future();
+  std::thread(std::move(task)).detach();
+  return result;
 }
 
 }  // namespace
@@ -104,44 +115,15 @@ GatherStep GpuTensorParallelGroup::allGather(const std::string& op, const std::s
   }
 }
 
-// NCCL's own start has no time limit, so it runs on a thread that is left behind where it does not end.
 void GpuTensorParallelGroup::openCommunicator() {
-  struct Opening {
-    std::mutex mutex;
-    std::condition_variable ended;
-    bool hasEnded = false;
-    std::string error;
-    std::unique_ptr<NcclCommunicator> communicator;
-  };
-  const auto opening = std::make_shared<Opening>();
-  std::thread([opening, device = device_, id = channel_->greeting(), rank = rank(), worldSize = worldSize()] {
-    std::unique_ptr<NcclCommunicator> communicator;
-    std::string error;
-    try {
-      check("cudaSetDevice", cudaSetDevice(device));
-      communicator = std::make_unique<NcclCommunicator>(id, rank, worldSize);
-    } catch (const std::exception& problem) {
-      error = problem.what();
-    }
-    const std::lock_guard<std::mutex> lock(opening->mutex);
-    opening->communicator = std::move(communicator);
-    opening->error = error;
-    opening->hasEnded = true;
-    opening->ended.notify_all();
-  }).detach();
-
-  const Clock::time_point deadline = Clock::now() + timeout_;
-  std::unique_lock<std::mutex> lock(opening->mutex);
-  while (!opening->ended.wait_for(lock, Milliseconds(50), [&] { return opening->hasEnded; })) {
-    const std::string lost = channel_->error();
-    if (!lost.empty()) throw std::runtime_error(lost);
-    if (Clock::now() >= deadline) {
-      throw std::runtime_error("NCCL did not start within " + std::to_string(timeout_.count()) + " ms");
-    }
-  }
-  if (!opening->error.empty()) throw std::runtime_error(opening->error);
+  std::future<std::unique_ptr<NcclCommunicator>> opening =
+      onOwnThread([device = device_, id = channel_->greeting(), rank = rank(), worldSize = worldSize()] {
+        check("cudaSetDevice", cudaSetDevice(device));
+        return std::make_unique<NcclCommunicator>(id, rank, worldSize);
+      });
+  waitFor([&] { return opening.wait_for(Milliseconds(20)) == std::future_status::ready; }, "NCCL did not start");
   const std::lock_guard<std::timed_mutex> communicating(communicating_);
-  communicator_ = std::move(opening->communicator);
+  communicator_ = opening.get();
 }
 
 // The first gather, which makes NCCL connect the ranks: no op has to wait for that, nor to find out that it fails.
@@ -156,15 +138,12 @@ void GpuTensorParallelGroup::gatherHello() {
     if (communicator_ == nullptr) throw std::runtime_error(channel_->error());
     communicator_->allGather(hello_, kHelloBytes, stream);
   }
-  const Clock::time_point deadline = Clock::now() + timeout_;
-  while (cudaStreamQuery(stream) == cudaErrorNotReady) {
-    const std::string lost = channel_->error();
-    if (!lost.empty()) throw std::runtime_error(lost);
-    if (Clock::now() >= deadline) {
-      throw std::runtime_error("NCCL did not gather within " + std::to_string(timeout_.count()) + " ms");
-    }
+  const auto hasGathered = [&] {
+    if (cudaStreamQuery(stream) != cudaErrorNotReady) return true;
     std::this_thread::sleep_for(Milliseconds(1));
-  }
+    return false;
+  };
+  waitFor(hasGathered, "NCCL did not gather");
   check("the first gather", cudaStreamSynchronize(stream));
   for (int other = 0; other < worldSize(); ++other) {
     if (hello_[other * kHelloBytes] != static_cast<unsigned char>(other + 1)) {
@@ -175,10 +154,24 @@ void GpuTensorParallelGroup::gatherHello() {
 }
 
 void GpuTensorParallelGroup::waitForRoom(int64_t step) const {
-  while (completedStep() + kMostPending < step) {
+  const auto hasRoom = [&] {
+    if (completedStep() + kMostPending >= step) return true;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    return false;
+  };
+  waitFor(hasRoom, "the steps before did not end");
+}
+
+// Asks again and again; `isReady` waits a little itself.
+template <class IsReady>
+void GpuTensorParallelGroup::waitFor(IsReady isReady, const char* otherwise) const {
+  const Clock::time_point deadline = Clock::now() + timeout_ + kGrace;
+  while (!isReady()) {
     const std::string lost = channel_->error();
     if (!lost.empty()) throw std::runtime_error(lost);
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    if (Clock::now() >= deadline) {
+      throw std::runtime_error(std::string(otherwise) + " within " + std::to_string(timeout_.count()) + " ms");
+    }
   }
 }
 
@@ -193,15 +186,18 @@ std::string GpuTensorParallelGroup::problem() {
 void GpuTensorParallelGroup::onFailure(bool pending) {
   if (pending) *static_cast<volatile int*>(&words_->failed) = 1;
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  cudaSetDevice(device_);
   abortCommunicator();
 }
 
 void GpuTensorParallelGroup::abortCommunicator() {
   // A call that does not end is waiting for the GPU, and the GPU for the abort.
   const std::unique_lock<std::timed_mutex> communicating(communicating_, std::chrono::seconds(2));
-  if (communicator_ != nullptr) communicator_->abort();
-  communicator_.reset();
+  if (communicator_ == nullptr) return;
+  const std::future<void> aborted = onOwnThread([device = device_, communicator = std::move(communicator_)] {
+    cudaSetDevice(device);
+    communicator->abort();
+  });
+  aborted.wait_for(std::chrono::seconds(10));
 }
 
 }  // namespace lm_head

@@ -39,6 +39,8 @@ class GpuTensorParallelGroup : public TensorParallelGroup {
   void openCommunicator();
   void gatherHello();
   void waitForRoom(int64_t step) const;
+  template <class IsReady>
+  void waitFor(IsReady isReady, const char* otherwise) const;
   int64_t completedStep() const;
   std::string problem();
   void onFailure(bool pending);

@@ -17,8 +17,8 @@ export interface Bar {
 export type Verdict = Bar & { verdict: 'met' | 'missed' | 'not measured' };
 
 /** Every bar with its verdict. Numbers are compared as measured, without rounding. */
-export function judge(rows: Row[], device: 'gpu' | 'cpu'): Verdict[] {
-  return (device === 'gpu' ? gpuBars(rows) : cpuBars(rows)).map((bar) => {
+export function judge(rows: Row[], device: 'gpu' | 'gpus' | 'cpu'): Verdict[] {
+  return { gpu: gpuBars, gpus: gpusBars, cpu: cpuBars }[device](rows).map((bar) => {
     if (bar.value === undefined) return { ...bar, verdict: 'not measured' };
     const met = bar.kind === '<=' ? bar.value <= bar.limit : bar.value >= bar.limit;
     return { ...bar, verdict: met ? 'met' : 'missed' };
@@ -152,6 +152,16 @@ function overheadBars(rows: Row[]): Bar[] {
   return [
     atMost('tfjs op: host time of a call, at worst', 25, worst('host'), 'us'),
     atMost('tfjs op: first call', 50, first === undefined ? undefined : first / 1000, 'ms'),
+  ];
+}
+
+/** Set for two GPUs. */
+function gpusBars(rows: Row[]): Bar[] {
+  const step = (measure: Row['measure']) =>
+    rows.find((row) => row.op === 'vocab_parallel_step' && row.measure === measure)?.us;
+  return [
+    atMost('vocabParallelArgmax with a group, 1 row, without reading', 60, step('stream'), 'us'),
+    atMost('vocabParallelArgmax with a group, 1 row, with dataSync', 110, step('dataSync'), 'us'),
   ];
 }
 

@@ -15,9 +15,10 @@ export type Measure = 'host' | 'stream' | 'dataSync' | 'first';
 export interface Row extends Trial {
   /**
    * 'lm_head_topk' is the kernel: a CUDA launcher alone; on a CPU, the op with its result read. 'lm_head_topk_op' is the
-   * tfjs op, 'lm_head_topk_launch' the CUDA launcher's share of that op's host time.
+   * tfjs op, 'lm_head_topk_launch' the CUDA launcher's share of that op's host time. With several GPUs, the time of the
+   * slowest rank: 'vocab_parallel_step' is vocabParallelArgmax, 'decode_step' lmHeadTopK with k = 1, each with a group.
    */
-  op: 'lm_head_topk' | 'lm_head_topk_op' | 'lm_head_topk_launch';
+  op: 'lm_head_topk' | 'lm_head_topk_op' | 'lm_head_topk_launch' | 'vocab_parallel_step' | 'decode_step';
   bias: boolean;
   logSumExp: boolean;
   /** Of the rows of an op or a launch, and on a CPU of every row. */
@@ -36,11 +37,12 @@ export interface Row extends Trial {
    * - flashsampling: its fused top-k kernel and merge; at k = 1 its fused greedy kernel
    * - tfjs: tf.topk(tf.matMul(...)) in float32; beside a kernel's time it is the time on the stream
    * - tfjsTf32: the same with TF32 allowed, which rounds both factors
+   * - oneGpu: the same call in one process with the whole vocabulary on one GPU
    */
   peers: Partial<Record<Peer, number>>;
 }
 
-export type Peer = 'torch' | 'torchBfloat16' | 'torchRead' | 'flashsampling' | 'tfjs' | 'tfjsTf32';
+export type Peer = 'torch' | 'torchBfloat16' | 'torchRead' | 'flashsampling' | 'tfjs' | 'tfjsTf32' | 'oneGpu';
 
 export interface Results {
   /** Name of the GPU, or of the CPU. */

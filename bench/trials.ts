@@ -79,3 +79,11 @@ function trials(
     formats.flatMap((format) => rowCounts.flatMap((rows) => ks.map((k) => ({ format, rows, ...shape, k })))),
   );
 }
+
+export type StepOp = 'vocab_parallel_step' | 'decode_step';
+
+/** What several GPUs do together for one row: the pick alone, and the head with it. */
+export const STEP_TRIALS: Record<StepOp, Trial> = {
+  vocab_parallel_step: { format: 'float32', rows: 1, vocab: 131072, hidden: 0, k: 1 },
+  decode_step: { format: 'bfloat16', rows: 1, ...LARGE, k: 1 },
+};

@@ -1,6 +1,6 @@
 /**
- * Says at the end of a run without a GPU how many tests ran on TensorFlow's CPU kernels only: those that
- * `npm run test:gpu` repeats on a GPU.
+ * Says at the end of a run what it has not tried: several GPUs, and without a GPU those tests that ran on TensorFlow's CPU
+ * kernels only, which `npm run test:gpu` repeats on a GPU.
  */
 const { existsSync } = require('node:fs');
 const { join } = require('node:path');
@@ -18,6 +18,7 @@ function gpuCount() {
 
 module.exports = class LeftOutReporter {
   onRunComplete(_contexts, results) {
+    console.log("Tests of several GPUs left out: run 'npm run test:gpus' on a machine with two or more.");
     if (process.env.TFJS_LM_HEAD_TEST_GPU === '1' || gpuCount() > 0) return;
     const onTensorflow = results.testResults
       .flatMap((file) => file.testResults)

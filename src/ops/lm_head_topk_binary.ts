@@ -74,6 +74,6 @@ export function lmHeadTopKBinary(
 
     const tensors = { weight: packBinary(op, parts, groupSize), bias: checkedBias };
     const head: ResolvedHead = { format: 'binary', vocabSize, hiddenSize, groupSize, transposeWeight: false, tensors };
-    return runTopK({ hidden, hiddenScale }, head, { k, vocabStart: 0, logSumExp: false });
+    return runTopK(op, { hidden, hiddenScale }, head, { k, vocabStart: 0, logSumExp: false });
   });
 }

@@ -141,8 +141,8 @@ export class LmHead {
    * A head of 1-bit weights: weight = ±scale of its group.
    * @param source `bits` int32 [vocabSize, hiddenSize / 32]; `scales` float32 [vocabSize, hiddenSize / groupSize], any
    *     sign; `groupSize` (default 128, at most 32,768); `bias` float32 [vocabSize].
-   * @throws Error on a wrong shape or dtype, a disposed tensor, an unknown key, a groupSize out of range, a hiddenSize that is
-   *     not a multiple of groupSize, or a scale that is not finite or overflows float16.
+   * @throws Error on a wrong shape or dtype, a disposed tensor, an unknown key, a groupSize out of range, a hiddenSize that
+   *     is not a multiple of groupSize, or a scale that is not finite or overflows float16.
    */
   static binary(source: BinaryHeadSource): LmHead {
     const op = 'LmHead.binary';
@@ -164,8 +164,8 @@ export class LmHead {
    * A binary head made from floating-point weights: their signs (0 counts as +), and the mean |w| of each group as scale.
    * @param weight float32 [vocabSize, hiddenSize]; hiddenSize a multiple of 32 and of groupSize.
    * @param options `groupSize` (default 128, at most 32,768); `bias` float32 [vocabSize].
-   * @throws Error on a wrong shape or dtype, a disposed tensor, an unknown option, a groupSize out of range, a hiddenSize that
-   *     is not a multiple of 32 and groupSize, or a group whose mean is not finite or overflows float16.
+   * @throws Error on a wrong shape or dtype, a disposed tensor, an unknown option, a groupSize out of range, a hiddenSize
+   *     that is not a multiple of 32 and groupSize, or a group whose mean is not finite or overflows float16.
    */
   static binarize(weight: tf.Tensor2D | tf.TensorLike, options: BinarizeHeadOptions = {}): LmHead {
     const op = 'LmHead.binarize';

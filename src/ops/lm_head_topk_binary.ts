@@ -34,8 +34,8 @@ const LARGEST_Q = 127;
  * @param scales float32 [vocabSize, hiddenSize / groupSize], any sign; rounded to float16.
  * @param options `bias` float32 [vocabSize]; `groupSize` (default 128, at most 32,768); `k` (default 50).
  * @returns `values` float32 [..., k] and `indices` int32 [..., k], in the order of `lmHeadTopK`.
- * @throws Error on a wrong rank, size or dtype, a disposed tensor, an actQ, groupSize or k out of range, a scale that is not finite or
- *     overflows float16, or an unknown option.
+ * @throws Error on a wrong rank, size or dtype, a disposed tensor, an actQ, groupSize or k out of range, a scale that is not
+ *     finite or overflows float16, or an unknown option.
  *
  * @doc {heading: 'Operations', subheading: 'Evaluation'}
  */

@@ -2,7 +2,7 @@
 import type { HeadFormat } from '../src/kernel_names';
 import type { Row } from './results';
 import { sameShape } from './results';
-import { DENSE_FORMATS, FORMATS, K, LARGE, SMALL, type Shape } from './trials';
+import { DENSE_FORMATS, FORMATS, K, LARGE, SHARD, SHARD_ROWS, SMALL, type Shape } from './trials';
 
 export interface Bar {
   text: string;
@@ -73,6 +73,7 @@ function gpuBars(rows: Row[]): Bar[] {
     ...peerBars(rows),
     ...optionBars(rows),
     ...scratchBars(rows),
+    ...argmaxBars(rows),
     ...overheadBars(rows),
   ];
 }
@@ -139,6 +140,15 @@ function scratchBars(rows: Row[]): Bar[] {
   return FORMATS.map((format) => {
     const bytes = find(rows, { format, rows: 8 })?.scratchBytes;
     return atMost(`${format}, 8 rows: scratch memory`, 4, bytes == null ? undefined : bytes / 2 ** 20, 'MiB');
+  });
+}
+
+/** A rank's part of the vocab-parallel argmax, communication excluded. */
+function argmaxBars(rows: Row[]): Bar[] {
+  return SHARD_ROWS.map((rowCount) => {
+    const row = rows.find((other) => other.op === 'vocab_parallel_argmax' && other.rows === rowCount);
+    const text = `argmax of a shard of ${SHARD.vocab}, ${count(rowCount)}: time / the reduction in separate torch kernels`;
+    return atMost(text, rowCount === 64 ? 0.35 : 0.22, ratio(row?.us, row?.peers.torch));
   });
 }
 

@@ -2,7 +2,7 @@
 import type { HeadFormat } from '../src/kernel_names';
 import type { Row } from './results';
 import { sameShape } from './results';
-import { DENSE_FORMATS, FORMATS, K, LARGE, SMALL, type Shape } from './trials';
+import { DENSE_FORMATS, FORMATS, K, LARGE, SHARD, SHARD_ROWS, SMALL, type Shape } from './trials';
 
 export interface Bar {
   text: string;
@@ -17,8 +17,8 @@ export interface Bar {
 export type Verdict = Bar & { verdict: 'met' | 'missed' | 'not measured' };
 
 /** Every bar with its verdict. Numbers are compared as measured, without rounding. */
-export function judge(rows: Row[], device: 'gpu' | 'cpu'): Verdict[] {
-  return (device === 'gpu' ? gpuBars(rows) : cpuBars(rows)).map((bar) => {
+export function judge(rows: Row[], device: 'gpu' | 'gpus' | 'cpu'): Verdict[] {
+  return { gpu: gpuBars, gpus: gpusBars, cpu: cpuBars }[device](rows).map((bar) => {
     if (bar.value === undefined) return { ...bar, verdict: 'not measured' };
     const met = bar.kind === '<=' ? bar.value <= bar.limit : bar.value >= bar.limit;
     return { ...bar, verdict: met ? 'met' : 'missed' };
@@ -73,6 +73,7 @@ function gpuBars(rows: Row[]): Bar[] {
     ...peerBars(rows),
     ...optionBars(rows),
     ...scratchBars(rows),
+    ...argmaxBars(rows),
     ...overheadBars(rows),
   ];
 }
@@ -142,6 +143,15 @@ function scratchBars(rows: Row[]): Bar[] {
   });
 }
 
+/** A rank's part of the vocab-parallel argmax, communication excluded. */
+function argmaxBars(rows: Row[]): Bar[] {
+  return SHARD_ROWS.map((rowCount) => {
+    const row = rows.find((other) => other.op === 'vocab_parallel_argmax' && other.rows === rowCount);
+    const text = `argmax of a shard of ${SHARD.vocab}, ${count(rowCount)}: time / the reduction in separate torch kernels`;
+    return atMost(text, rowCount === 64 ? 0.35 : 0.22, ratio(row?.us, row?.peers.torch));
+  });
+}
+
 /** The slowest of all formats and sizes counts. */
 function overheadBars(rows: Row[]): Bar[] {
   const worst = (measure: Row['measure']) => {
@@ -152,6 +162,16 @@ function overheadBars(rows: Row[]): Bar[] {
   return [
     atMost('tfjs op: host time of a call, at worst', 25, worst('host'), 'us'),
     atMost('tfjs op: first call', 50, first === undefined ? undefined : first / 1000, 'ms'),
+  ];
+}
+
+/** Set for two GPUs. */
+function gpusBars(rows: Row[]): Bar[] {
+  const step = (measure: Row['measure']) =>
+    rows.find((row) => row.op === 'vocab_parallel_step' && row.measure === measure)?.us;
+  return [
+    atMost('vocabParallelArgmax with a group, 1 row, without reading', 60, step('stream'), 'us'),
+    atMost('vocabParallelArgmax with a group, 1 row, with dataSync', 110, step('dataSync'), 'us'),
   ];
 }
 

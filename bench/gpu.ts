@@ -6,7 +6,7 @@ import { packageRoot } from '../src/native/package_root';
 import { runChild, type ChildRun } from './child';
 import type { OpRequest, OpTime } from './op_times';
 import { sameShape, sameTrial, type Peer, type Row } from './results';
-import { flashSamplingTrials, gpuOpTrials, kernelTrials, type Trial } from './trials';
+import { argmaxTrials, flashSamplingTrials, gpuOpTrials, kernelTrials, SHARD, type Trial } from './trials';
 
 /** The programs that a run starts; tests put others in their place. */
 export interface GpuPrograms {
@@ -44,8 +44,8 @@ export function defaultGpuPrograms(): GpuPrograms {
   };
 }
 
-/** A peer's time, as bench/peers/ print it; a read of the weights has neither rows nor k. */
-type PeerTime = { peer: Peer; us: number } & Omit<Trial, 'rows' | 'k'> & Partial<Trial>;
+/** A peer's time, as bench/peers/ print it; a read of the weights has neither rows nor k. `op` is 'lm_head_topk' if left out. */
+type PeerTime = { peer: Peer; op?: Row['op']; us: number } & Omit<Trial, 'rows' | 'k'> & Partial<Trial>;
 
 export async function measureGpu({ quick, seconds, programs, log }: GpuRun): Promise<Measured> {
   const end = Date.now() + seconds * 1000;
@@ -85,7 +85,8 @@ export async function measureGpu({ quick, seconds, programs, log }: GpuRun): Pro
     failed = true;
   }
 
-  const peerTimes = (await peer('torch', 'torch_peer.py', 60, kernelTrials(quick))) as unknown as PeerTime[];
+  const torchTrials = [...argmaxTrials(), ...kernelTrials(quick)];
+  const peerTimes = (await peer('torch', 'torch_peer.py', 60, torchTrials)) as unknown as PeerTime[];
   const opTimes = (await op('tfjs op', 60, false, '0')) as unknown as OpTime[];
   const tf32Times = quick ? [] : ((await op('tfjs with TF32', 40, true, undefined)) as unknown as OpTime[]);
   // The last, for its kernels tune themselves for about a minute; it prints a result as soon as it has one.
@@ -103,10 +104,18 @@ export async function measureGpu({ quick, seconds, programs, log }: GpuRun): Pro
   return { rows: [...kernels, ...opRows(opTimes, tf32Times)], problems, failed };
 }
 
+const KERNEL_OPS: unknown[] = [
+  'lm_head_topk',
+  'lm_head_topk_launch',
+  'vocab_parallel_argmax',
+  'argmax',
+] satisfies Row['op'][];
+
 function kernelRow(printed: Record<string, unknown>): Row[] {
-  const { op, format, rows, vocab, hidden, k, bias = false, logSumExp = false, us } = printed;
+  // An argmax has logits and no hidden.
+  const { op, format, rows, vocab, hidden = SHARD.hidden, k = 1, bias = false, logSumExp = false, us } = printed;
   const { floorUs = null, scratchBytes = null } = printed;
-  if (op !== 'lm_head_topk' && op !== 'lm_head_topk_launch') return [];
+  if (!KERNEL_OPS.includes(op)) return [];
   const measure = op === 'lm_head_topk_launch' ? { measure: 'host' } : {};
   const row = { op, format, rows, vocab, hidden, k, bias, logSumExp, ...measure, us, floorUs, scratchBytes, peers: {} };
   return [row as unknown as Row];
@@ -122,10 +131,14 @@ function addPeers(row: Row, peerTimes: PeerTime[], opTimes: OpTime[]): void {
     row.peers.torchRead = us;
     row.floorUs = Math.min(row.floorUs ?? Infinity, us);
   }
-  if (row.bias || row.logSumExp || row.op !== 'lm_head_topk') return;
+  if (row.bias || row.logSumExp) return;
   const timesOf = (format: HeadFormat) =>
-    peerTimes.filter((time) => time.rows !== undefined && sameTrial(time as Trial, { ...row, format }));
+    peerTimes.filter(
+      ({ op = 'lm_head_topk', ...time }) =>
+        op === row.op && time.rows !== undefined && sameTrial(time as Trial, { ...row, format }),
+    );
   for (const { peer, us } of timesOf(row.format)) row.peers[peer] = us;
+  if (row.op !== 'lm_head_topk') return;
   if (row.format === 'binary') {
     for (const { us } of timesOf('bfloat16').filter(({ peer }) => peer === 'torch')) row.peers.torchBfloat16 = us;
   }

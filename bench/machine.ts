@@ -4,8 +4,13 @@ import { packageRoot } from '../src/native/package_root';
 
 /** The GPU's name, or undefined where nvidia-smi finds none. */
 export function gpuName(): string | undefined {
-  const names = output('nvidia-smi', ['--query-gpu=name', '--format=csv,noheader'])?.split('\n');
-  return names?.[0]?.trim() || undefined;
+  return gpuNames()[0];
+}
+
+/** Names of all GPUs. */
+export function gpuNames(): string[] {
+  const names = output('nvidia-smi', ['--query-gpu=name', '--format=csv,noheader'])?.split('\n') ?? [];
+  return names.map((name) => name.trim()).filter(Boolean);
 }
 
 export function cpuName(): string {

@@ -8,6 +8,7 @@ import { LmHead, lmHeadTopK } from '../src/index';
 import type { HeadFormat } from '../src/kernel_names';
 import type { Measure } from './results';
 import { sameShape } from './results';
+import { type Batch, batch, makeHidden, makeWeight, median, microseconds } from './timing';
 import type { Shape, Trial } from './trials';
 import { TINY } from './trials';
 
@@ -115,7 +116,7 @@ function measureRows(
   // On the CPU TensorFlow computes within the call, so that only a tiny head shows what a call costs by itself.
   const tiny = sameShape(trials[0], TINY);
   if (gpu || tiny) {
-    const samples = rounds(calls.map((call) => () => batch(call, tiny ? 100 : 20)));
+    const samples = rounds(calls.map((call) => () => batch(call, read, tiny ? 100 : 20)));
     const medians = (pick: (sample: Batch) => number) => samples.map((batches) => median(batches.map(pick)));
     const [hosts, streams] = [medians(({ host }) => host), medians(({ stream }) => stream)];
     report('host', hosts);
@@ -135,25 +136,6 @@ function read({ values, indices }: { values: tf.Tensor; indices: tf.Tensor }): v
   indices.dataSync();
 }
 
-/** Time of a call in microseconds, without reading and until the last result is there: the means over a batch of calls. */
-interface Batch {
-  host: number;
-  stream: number;
-}
-
-function batch(call: Call, count: number): Batch {
-  const start = process.hrtime.bigint();
-  for (let i = 1; i < count; i++) tf.tidy(() => void call());
-  let host = 0;
-  tf.tidy(() => {
-    const last = call();
-    host = Number(process.hrtime.bigint() - start);
-    read(last);
-  });
-  const stream = Number(process.hrtime.bigint() - start);
-  return { host: host / count / 1000, stream: stream / count / 1000 };
-}
-
 /** Calls the functions in turn, so that a slow spell of the machine meets all of them; returns each one's results. */
 function rounds<T>(functions: (() => T)[]): T[][] {
   for (let i = 0; i < WARM_UP_ROUNDS; i++) for (const run of functions) run();
@@ -163,33 +145,6 @@ function rounds<T>(functions: (() => T)[]): T[][] {
     functions.forEach((run, j) => results[j].push(run()));
   }
   return results;
-}
-
-function microseconds(run: () => void): number {
-  const start = process.hrtime.bigint();
-  run();
-  return Number(process.hrtime.bigint() - start) / 1000;
-}
-
-function median(values: number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
-}
-
-/** float32 [vocab, hidden], made on the device: tf.randomNormal makes its numbers one by one in JavaScript. */
-function makeWeight({ vocab, hidden }: Shape): tf.Tensor2D {
-  return tf.tidy(() => {
-    const spread = (count: number, step: number, size: number) =>
-      tf.tensor1d(Float32Array.from({ length: count }, (_, i) => 1 + size * ((i * step) % 1)));
-    const rows = spread(vocab, 0.6180339887, 1000).reshape([vocab, 1]);
-    const columns = spread(hidden, 0.7548776662, 10).reshape([1, hidden]);
-    return tf.sin(tf.mul(rows, columns)) as tf.Tensor2D;
-  });
-}
-
-function makeHidden({ rows, hidden }: { rows: number; hidden: number }): tf.Tensor2D {
-  return tf.randomNormal([rows, hidden], 0, 1, 'float32', 1);
 }
 
 function makeHead(weight: tf.Tensor2D, format: HeadFormat): LmHead {

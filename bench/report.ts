@@ -8,6 +8,7 @@ const PEERS: [Peer, string][] = [
   ['flashsampling', 'FlashSampl.'],
   ['tfjs', 'tfjs'],
   ['tfjsTf32', 'tfjs TF32'],
+  ['oneGpu', 'one GPU'],
 ];
 
 /** The rows as a table. A column '/ torch' is this package's time divided by torch's: below 1 is faster. */

@@ -1,7 +1,7 @@
 /** The form of `bench/results/<gpu>.json`. Programs write those files, nobody else. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Trial } from './trials';
+import type { ArgmaxTrial, StepOp, Trial } from './trials';
 
 /**
  * How an op's time was taken:
@@ -15,32 +15,37 @@ export type Measure = 'host' | 'stream' | 'dataSync' | 'first';
 export interface Row extends Trial {
   /**
    * 'lm_head_topk' is the kernel: a CUDA launcher alone; on a CPU, the op with its result read. 'lm_head_topk_op' is the
-   * tfjs op, 'lm_head_topk_launch' the CUDA launcher's share of that op's host time.
+   * tfjs op, 'lm_head_topk_launch' the CUDA launcher's share of that op's host time. 'vocab_parallel_argmax' is what a rank
+   * does beside communicating, the scan of its logits and the pick; 'argmax' the one kernel for logits that are not cut.
+   * With several GPUs, the time of the slowest rank: 'vocab_parallel_step' is vocabParallelArgmax, 'decode_step' lmHeadTopK
+   * with k = 1, each with a group.
    */
-  op: 'lm_head_topk' | 'lm_head_topk_op' | 'lm_head_topk_launch';
+  op: 'lm_head_topk' | 'lm_head_topk_op' | 'lm_head_topk_launch' | ArgmaxTrial['op'] | StepOp;
   bias: boolean;
   logSumExp: boolean;
   /** Of the rows of an op or a launch, and on a CPU of every row. */
   measure?: Measure;
   /** Median, in microseconds. */
   us: number;
-  /** The fastest plain read of the same weights in the same run; null where none was measured. */
+  /** The fastest plain read of the same weights, or logits, in the same run; null where none was measured. */
   floorUs: number | null;
   /** Extra device memory during the call; null where there is no launcher to say it. */
   scratchBytes: number | null;
   /**
    * Medians of others at the same shape, in microseconds:
-   * - torch: cuBLAS product, cast to float32, torch.topk, in a CUDA graph
+   * - torch: cuBLAS product, cast to float32, torch.topk, in a CUDA graph; beside 'vocab_parallel_argmax' the same reduction
+   *   in separate kernels, beside 'argmax' torch.argmax
    * - torchBfloat16: the same on a bfloat16 head, beside a binary one
    * - torchRead: torch.sum of the head's bytes
    * - flashsampling: its fused top-k kernel and merge; at k = 1 its fused greedy kernel
    * - tfjs: tf.topk(tf.matMul(...)) in float32; beside a kernel's time it is the time on the stream
    * - tfjsTf32: the same with TF32 allowed, which rounds both factors
+   * - oneGpu: the same call in one process with the whole vocabulary on one GPU
    */
   peers: Partial<Record<Peer, number>>;
 }
 
-export type Peer = 'torch' | 'torchBfloat16' | 'torchRead' | 'flashsampling' | 'tfjs' | 'tfjsTf32';
+export type Peer = 'torch' | 'torchBfloat16' | 'torchRead' | 'flashsampling' | 'tfjs' | 'tfjsTf32' | 'oneGpu';
 
 export interface Results {
   /** Name of the GPU, or of the CPU. */

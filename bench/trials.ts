@@ -79,3 +79,30 @@ function trials(
     formats.flatMap((format) => rowCounts.flatMap((rows) => ks.map((k) => ({ format, rows, ...shape, k })))),
   );
 }
+
+/** A rank's slice of a vocabulary of 131,072, cut for four. */
+export const SHARD: Shape = { vocab: 32768, hidden: 0 };
+export const SHARD_RANKS = 4;
+export const SHARD_ROWS = [1, 2, 4, 8, 64];
+
+/** What peers of the argmax's CUDA launchers measure, on logits that are there already; cuda_test has the same list. */
+export interface ArgmaxTrial extends Trial {
+  op: 'vocab_parallel_argmax' | 'argmax';
+  /** How many have a slice like this. */
+  ranks: number;
+}
+
+export function argmaxTrials(): ArgmaxTrial[] {
+  return trials([SHARD], ['bfloat16'], SHARD_ROWS, [1]).flatMap((trial) => [
+    { op: 'vocab_parallel_argmax', ranks: SHARD_RANKS, ...trial },
+    { op: 'argmax', ranks: 1, ...trial },
+  ]);
+}
+
+export type StepOp = 'vocab_parallel_step' | 'decode_step';
+
+/** What several GPUs do together for one row: the pick alone, and the head with it. */
+export const STEP_TRIALS: Record<StepOp, Trial> = {
+  vocab_parallel_step: { format: 'float32', rows: 1, vocab: 131072, hidden: 0, k: 1 },
+  decode_step: { format: 'bfloat16', rows: 1, ...LARGE, k: 1 },
+};

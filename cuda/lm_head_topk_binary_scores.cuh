@@ -19,8 +19,7 @@ struct BinaryScorerParams {
 // (kFloatValue + d) * scale - kFloatValue * scale, where the last product is exact, for a scale has 11 bits.
 constexpr int kFloatBits = 0x4b400000;
 constexpr float kFloatValue = 12582912.0f;
-// Beyond this, |d| could leave that range.
-constexpr int64_t kMaxGroupSize = 32768;
+// BinaryLayout::kMaxGroupSize keeps |d| in that range.
 
 // fl(d * scale) of bits = kFloatBits + d; offset = -kFloatValue * scale.
 __device__ inline float scaledDot(int bits, float scale, float offset) {

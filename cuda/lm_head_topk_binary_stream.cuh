@@ -34,6 +34,8 @@ class BinaryStream {
     stageBytes_ = stageBytes(layout);
     barriers_ = reinterpret_cast<uint64_t*>(shared + kStages * stageBytes_);
     index_ = blockIdx.x;
+    // Blocks of other rows read the same weights at nearly the same time.
+    policy_ = gridDim.y == 1 ? kEvictFirst : kEvictNormal;
   }
 
   // All threads of the block, before anything else; copies start here.
@@ -184,26 +186,19 @@ class BinaryStream {
 
   // --- kBulk ---
 
-  // One lane: the next chunk of the block's tiles. A copy costs the engine as much time whether it is large or small, so
-  // the layout makes a tile's bits one piece, and its scales; a tile that begins within a layout's may have two of each.
+  // One lane: the next chunk of the block's tiles. It has a few hundred cycles a chunk, and each copy takes many of them:
+  // so the layout makes a tile's bits one piece, and its scales another; a tile that begins within a layout's may have
+  // two of each.
   __device__ void copyChunk() {
-    if (chunk_ == 0) findUnits();
-    const int blocks = this->blocks(chunk_), first = firstQuad(chunk_), quads = quadsOf(chunk_, first);
-    const int unitBytes = kUnitBlockBytes * blocks;
+    if (chunk_ == 0) findPieces();
+    const int blocks = this->blocks(chunk_), unitBytes = kUnitBlockBytes * blocks;
+    const int first = firstQuad(chunk_), quads = quadsOf(chunk_, first);
     uint64_t* full = barriers_ + stage_;
     waitBarrier(full + kStages, parity_ ^ 1);
-    arriveExpecting(full, units_ * (unitBytes + kUnitQuadBytes * quads));
+    arriveExpecting(full, (pieces_[0].units + pieces_[1].units) * (unitBytes + kUnitQuadBytes * quads));
     unsigned char* slot = shared_ + stage_ * stageBytes_;
-    for (int at = 0; at < units_;) {
-      const int64_t unit = firstUnit_ + at;
-      const int count = min(units_ - at, kUnitsPerLayoutTile - static_cast<int>(unit % kUnitsPerLayoutTile));
-      copyBulk(slot + at * unitBytes, bitsAt(unit, chunk_, blocks), count * unitBytes, full);
-      for (int quad = 0; quad < quads; ++quad) {
-        copyBulk(slot + kBitBytes + (quad * kTileUnits + at) * kUnitQuadBytes, scalesAt(unit, first + quad),
-                 count * kUnitQuadBytes, full);
-      }
-      at += count;
-    }
+    copyPiece(pieces_[0], 0, slot, unitBytes, first, quads, full);
+    if (pieces_[1].units > 0) copyPiece(pieces_[1], pieces_[0].units, slot, unitBytes, first, quads, full);
     advance();
     if (++chunk_ == chunks()) {
       chunk_ = 0;
@@ -211,12 +206,34 @@ class BinaryStream {
     }
   }
 
-  // The units of the tile at index_.
-  __device__ void findUnits() {
+  // Units of one tile of the layout.
+  struct Piece {
+    const unsigned char* tile;
+    int first;  // in that tile
+    int units;
+  };
+
+  __device__ void copyPiece(const Piece& piece, int at, unsigned char* slot, int unitBytes, int firstQuad, int quads,
+                            uint64_t* full) const {
+    copyBulk(slot + at * unitBytes, piece.tile + chunk_ * kLayoutChunkBytes + piece.first * unitBytes,
+             piece.units * unitBytes, full, policy_);
+    const unsigned char* scales = piece.tile + blocks_ * kLayoutBlockBytes + piece.first * kUnitQuadBytes;
+    for (int quad = 0; quad < quads; ++quad) {
+      copyBulk(slot + kBitBytes + (quad * kTileUnits + at) * kUnitQuadBytes,
+               scales + (firstQuad + quad) * (kUnitsPerLayoutTile * kUnitQuadBytes), piece.units * kUnitQuadBytes, full,
+               policy_);
+    }
+  }
+
+  // What to copy of the tile at index_.
+  __device__ void findPieces() {
     const Tile tile = tiling_.at(index_);
-    const int64_t allUnits = (tiling_.vocabSize + kUnitIds - 1) / kUnitIds;
-    firstUnit_ = tile.firstId / kUnitIds;
-    units_ = static_cast<int>(min(static_cast<int64_t>(tile.size / kUnitIds), allUnits - firstUnit_));
+    const int64_t firstUnit = tile.firstId / kUnitIds, allUnits = (tiling_.vocabSize + kUnitIds - 1) / kUnitIds;
+    const int units = static_cast<int>(min(static_cast<int64_t>(tile.size / kUnitIds), allUnits - firstUnit));
+    const int first = static_cast<int>(firstUnit % kUnitsPerLayoutTile);
+    const unsigned char* layoutTile = weight_ + firstUnit / kUnitsPerLayoutTile * tileBytes_;
+    pieces_[0] = {layoutTile, first, min(units, kUnitsPerLayoutTile - first)};
+    pieces_[1] = {layoutTile + tileBytes_, 0, units - pieces_[0].units};
   }
 
   // --- without ---
@@ -265,9 +282,9 @@ class BinaryStream {
   // What is read, or, by the warp that copies, written next.
   int stage_ = 0;
   uint32_t parity_ = 0;
-  // kBulk: what findUnits has found.
-  int64_t firstUnit_ = 0;
-  int units_ = 0;
+  // kBulk: of the warp that copies.
+  uint64_t policy_;
+  Piece pieces_[2];
 };
 
 }  // namespace lm_head

@@ -6,15 +6,21 @@
 
 #include <cstdint>
 
+#include "common/gather_step.h"
 #include "vocab_parallel_argmax_args.h"
 
 namespace lm_head {
 
-// Both only enqueue on `stream`: no allocation, no synchronization, no state.
+// All only enqueue on `stream`: no allocation, no synchronization, no state.
 cudaError_t launchLocalArgmax(const LocalArgmaxArgs& args, cudaStream_t stream);
 
-// candidates [ranks, rows, kArgmaxSlices, 2] -> tokens [rows]
+// candidates [ranks, rows, kArgmaxSlices, 2], 8-byte aligned -> tokens [rows]. `gather`: the step that brought them
+// here, if one did; tokens are -1 where it failed.
 cudaError_t launchPickFromCandidates(const int32_t* candidates, int64_t ranks, int64_t rows, int32_t* tokens,
-                                     cudaStream_t stream);
+                                     const GatherStep& gather, cudaStream_t stream);
+
+// Both in one, where a single shard is the whole vocabulary: tokens [rows]; one kernel, unless rows lie side by side.
+// args.candidates is scratch memory.
+cudaError_t launchArgmax(const LocalArgmaxArgs& args, int32_t* tokens, cudaStream_t stream);
 
 }  // namespace lm_head

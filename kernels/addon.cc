@@ -1,6 +1,10 @@
-// The addon that Node.js loads: it brings the op library into the process and answers what was built into it.
+// The addon that Node.js loads: it brings the op library into the process, answers what was built into it, and opens
+// groups of processes.
 #include <dlfcn.h>
 #include <napi.h>
+
+#include <array>
+#include <cstdint>
 
 namespace {
 
@@ -39,11 +43,53 @@ Napi::Value gpuCount(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), symbol<int()>(info.Env(), "lmHeadGpuCount")());
 }
 
+// Texts that the op library writes.
+using Text = std::array<char, 4096>;
+
+Napi::Value openTensorParallelGroup(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  if (info.Length() != 5 || !info[0].IsNumber() || !info[1].IsNumber() || !info[2].IsString() || !info[3].IsNumber() ||
+      !info[4].IsNumber()) {
+    throw Napi::TypeError::New(
+        env, "openTensorParallelGroup(rank, worldSize, host, port, timeoutMs): expected numbers and a host name");
+  }
+  const auto number = [&](int index) { return info[index].As<Napi::Number>(); };
+  const std::string host = info[2].As<Napi::String>().Utf8Value();
+  Text error{};
+  const auto open =
+      symbol<int64_t(int, int, const char*, int, int64_t, char*, size_t)>(env, "lmHeadOpenTensorParallelGroup");
+  const int64_t handle = open(number(0).Int32Value(), number(1).Int32Value(), host.c_str(), number(3).Int32Value(),
+                              number(4).Int64Value(), error.data(), error.size());
+  if (handle == 0) throw Napi::Error::New(env, error.data());
+  return Napi::Number::New(env, static_cast<double>(handle));
+}
+
+// Calls a function of the op library that takes a handle and writes a text.
+std::string askOfGroup(const Napi::CallbackInfo& info, const char* name) {
+  if (info.Length() != 1 || !info[0].IsNumber()) throw Napi::TypeError::New(info.Env(), "expected a group's handle");
+  Text text{};
+  symbol<void(int64_t, char*, size_t)>(info.Env(), name)(info[0].As<Napi::Number>().Int64Value(), text.data(),
+                                                         text.size());
+  return text.data();
+}
+
+void closeTensorParallelGroup(const Napi::CallbackInfo& info) {
+  const std::string error = askOfGroup(info, "lmHeadCloseTensorParallelGroup");
+  if (!error.empty()) throw Napi::Error::New(info.Env(), error);
+}
+
+Napi::Value tensorParallelGroupError(const Napi::CallbackInfo& info) {
+  return Napi::String::New(info.Env(), askOfGroup(info, "lmHeadTensorParallelGroupError"));
+}
+
 Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("load", Napi::Function::New(env, load));
   exports.Set("cudaKernels", Napi::Function::New(env, cudaKernels));
   exports.Set("cudaArchitectures", Napi::Function::New(env, cudaArchitectures));
   exports.Set("gpuCount", Napi::Function::New(env, gpuCount));
+  exports.Set("openTensorParallelGroup", Napi::Function::New(env, openTensorParallelGroup));
+  exports.Set("closeTensorParallelGroup", Napi::Function::New(env, closeTensorParallelGroup));
+  exports.Set("tensorParallelGroupError", Napi::Function::New(env, tensorParallelGroupError));
   return exports;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "../cuda/common/binary_layout.h"
 #include "tf_api.h"
 
 namespace lm_head {
@@ -24,9 +25,10 @@ inline void requireShape(const char* op, const char* input, const Tensor& tensor
 }
 
 inline void requireGroupSize(const char* op, int64_t groupSize, int64_t hiddenSize) {
-  require(groupSize > 0 && groupSize % 32 == 0 && hiddenSize % groupSize == 0, [&] {
-    return std::string(op) + ": attribute 'group_size' must be a multiple of 32 that divides " +
-           std::to_string(hiddenSize) + ", but got " + std::to_string(groupSize);
+  constexpr int64_t kMax = BinaryLayout::kMaxGroupSize;
+  require(groupSize > 0 && groupSize <= kMax && groupSize % 32 == 0 && hiddenSize % groupSize == 0, [&] {
+    return std::string(op) + ": attribute 'group_size' must be a multiple of 32, at most " + std::to_string(kMax) +
+           ", that divides " + std::to_string(hiddenSize) + ", but got " + std::to_string(groupSize);
   });
 }
 

@@ -29,7 +29,8 @@ class LmHeadTopKKernel {
         vocabSize_(attributes.integer("vocab_size")),
         hiddenScale_(attributes.integer("num_hidden_scale") != 0),
         bias_(attributes.integer("num_bias") != 0),
-        logSumExp_(attributes.integer("num_log_sum_exp") != 0) {
+        logSumExp_(attributes.integer("num_log_sum_exp") != 0),
+        group_(attributes.integer("group")) {
     const bool wantsFloat = format_ == HeadFormat::kFloat32;
     require(attributes.type("Tweight") == (wantsFloat ? TF_FLOAT : TF_INT32), [&] {
       return std::string("LmHeadTopK: input 'weight' must be ") + (wantsFloat ? "float32" : "int32") +
@@ -38,7 +39,8 @@ class LmHeadTopKKernel {
     require(!transposeWeight_ || wantsFloat, "LmHeadTopK: attribute 'transpose_weight' needs format float32");
     const bool binary = format_ == HeadFormat::kBinary;
     require(!hiddenScale_ || binary, "LmHeadTopK: input 'hidden_scale' needs format binary");
-    require(binary ? vocabSize_ > 0 : vocabSize_ == 0,
+    // In a group, a rank may hold no ids.
+    require(binary ? vocabSize_ >= (group_ == 0 ? 1 : 0) : vocabSize_ == 0,
             "LmHeadTopK: attribute 'vocab_size' must be at least 1 with format binary, and 0 with another, but got " +
                 std::to_string(vocabSize_));
     for (const char* count : {"num_hidden_scale", "num_bias", "num_log_sum_exp"}) {
@@ -62,7 +64,11 @@ class LmHeadTopKKernel {
     args.k = k_;
     args.vocabStart = vocabStart_;
     setWeight(weight, args);
-    require(0 <= k_ && k_ <= args.vocabSize, [&] {
+    const std::shared_ptr<TensorParallelGroup> group = tensorParallelGroup(group_, "LmHeadTopK");
+    require(group == nullptr || kDevice == Device::kGpu,
+            "LmHeadTopK: attribute 'group' needs a GPU where the group has several ranks");
+    // In a group, k counts in the vocabulary of all ranks.
+    require(0 <= k_ && (group != nullptr || k_ <= args.vocabSize), [&] {
       return "LmHeadTopK: attribute 'k' must be 0 to " + std::to_string(args.vocabSize) + ", but got " +
              std::to_string(k_);
     });
@@ -94,7 +100,8 @@ class LmHeadTopKKernel {
     args.values = values.data<float>();
     args.indices = indices.data<int32_t>();
     if (logSumExp_) {
-      require(args.vocabSize > 0, "LmHeadTopK: output 'log_sum_exp' needs a vocabulary of at least 1");
+      require(group != nullptr || args.vocabSize > 0,
+              "LmHeadTopK: output 'log_sum_exp' needs a vocabulary of at least 1");
       args.logSumExp = logSumExp.data<float>();
     }
     // The kernels know no k of 0: the best one goes where nobody reads it.
@@ -106,6 +113,7 @@ class LmHeadTopKKernel {
       args.indices = reinterpret_cast<int32_t*>(args.values + args.rows);
     }
     if constexpr (kDevice == Device::kGpu) {
+      if (group != nullptr) return lmHeadTopKGroupGpu(context, args, *group);
       lmHeadTopKGpu(context, args);
     } else {
       lmHeadTopKCpu(args);
@@ -146,6 +154,7 @@ class LmHeadTopKKernel {
   bool hiddenScale_;
   bool bias_;
   bool logSumExp_;
+  int64_t group_;
 };
 
 }  // namespace
@@ -156,7 +165,7 @@ void registerLmHeadTopK() {
            {"values: float", "indices: int32", "log_sum_exp: num_log_sum_exp * float"},
            {"Tweight: {float, int32}", "num_hidden_scale: int >= 0 = 0", "num_bias: int >= 0 = 0",
             "num_log_sum_exp: int >= 0 = 0", "format: string", "k: int >= 0", "group_size: int = 0",
-            "transpose_weight: bool = false", "vocab_start: int = 0", "vocab_size: int = 0"});
+            "transpose_weight: bool = false", "vocab_start: int = 0", "vocab_size: int = 0", "group: int = 0"});
   registerKernel<LmHeadTopKKernel>("LmHeadTopK");
 }
 

@@ -1,5 +1,6 @@
 // LocalArgmaxCandidates, PickFromCandidates, and VocabParallelArgmax, which is both for shards that lie in one process.
 #include <algorithm>
+#include <memory>
 
 #include "ops.h"
 #include "vocab_parallel_argmax.h"
@@ -9,12 +10,18 @@ namespace {
 
 constexpr int64_t kPairInts = 2 * kArgmaxSlices;
 
+LogitsType logitsType(TF_DataType type) {
+  if (type == TF_BFLOAT16) return LogitsType::kBfloat16;
+  return type == TF_HALF ? LogitsType::kFloat16 : LogitsType::kFloat32;
+}
+
 // What both scanning ops are told about logits.
 struct LogitsAttributes {
   explicit LogitsAttributes(const OpAttributes& attributes)
       : vocabStart(attributes.integer("vocab_start")),
         vocabSize(attributes.integer("vocab_size")),
-        columnMajor(attributes.boolean("column_major")) {
+        columnMajor(attributes.boolean("column_major")),
+        type(logitsType(attributes.type("T"))) {
     require(vocabSize >= 0,
             [&] { return "attribute 'vocab_size' must be at least 0, but got " + std::to_string(vocabSize); });
     require(vocabStart >= 0 && vocabStart + vocabSize <= INT32_MAX, [&] {
@@ -26,23 +33,27 @@ struct LogitsAttributes {
   int64_t rows(const Tensor& logits) const { return logits.dim(columnMajor ? 1 : 0); }
   int64_t columns(const Tensor& logits) const { return logits.dim(columnMajor ? 0 : 1); }
 
+  LocalArgmaxArgs args(const Tensor& logits, int64_t firstId, int64_t realColumns, int32_t* candidates) const {
+    LocalArgmaxArgs args{};
+    args.type = type;
+    args.logits = logits.data<const void>();
+    args.rows = rows(logits);
+    args.vocabSize = realColumns;
+    args.rowStride = columnMajor ? 1 : columns(logits);
+    args.columnStride = columnMajor ? args.rows : 1;
+    args.vocabStart = firstId;
+    args.candidates = candidates;
+    return args;
+  }
+
   int64_t vocabStart;
   int64_t vocabSize;
   bool columnMajor;
+  LogitsType type;
 };
 
 template <Device kDevice>
-void scan([[maybe_unused]] const OpContext& context, const LogitsAttributes& attributes, const Tensor& logits,
-          int64_t firstId, int64_t vocabSize, int32_t* candidates) {
-  LocalArgmaxArgs args{};
-  args.type = LogitsType::kFloat32;
-  args.logits = logits.data<const void>();
-  args.rows = attributes.rows(logits);
-  args.vocabSize = vocabSize;
-  args.rowStride = attributes.columnMajor ? 1 : attributes.columns(logits);
-  args.columnStride = attributes.columnMajor ? args.rows : 1;
-  args.vocabStart = firstId;
-  args.candidates = candidates;
+void scan([[maybe_unused]] const OpContext& context, const LocalArgmaxArgs& args) {
   if constexpr (kDevice == Device::kGpu) {
     localArgmaxGpu(context, args);
   } else {
@@ -77,8 +88,8 @@ class LocalArgmaxCandidatesKernel {
     const int64_t rows = attributes_.rows(logits);
     const Tensor candidates = context.output(0, TF_INT32, {rows, kPairInts});
     if (rows == 0) return;
-    scan<kDevice>(context, attributes_, logits, attributes_.vocabStart, attributes_.vocabSize,
-                  candidates.data<int32_t>());
+    scan<kDevice>(context,
+                  attributes_.args(logits, attributes_.vocabStart, attributes_.vocabSize, candidates.data<int32_t>()));
   }
 
  private:
@@ -105,7 +116,10 @@ class PickFromCandidatesKernel {
 class VocabParallelArgmaxKernel {
  public:
   explicit VocabParallelArgmaxKernel(const OpAttributes& attributes)
-      : attributes_(attributes), shards_(attributes.integer("N")) {}
+      : attributes_(attributes), shards_(attributes.integer("N")), group_(attributes.integer("group")) {
+    require(group_ == 0 || shards_ == 1,
+            "VocabParallelArgmax: attribute 'group' goes with one shard, but got " + std::to_string(shards_));
+  }
 
   template <Device kDevice>
   void compute(const OpContext& context) const {
@@ -118,16 +132,29 @@ class VocabParallelArgmaxKernel {
                shards.front().shape() + ", but shard " + std::to_string(i) + " has shape " + shard.shape();
       });
     }
+    const std::shared_ptr<TensorParallelGroup> group = tensorParallelGroup(group_, "VocabParallelArgmax");
+    require(group == nullptr || kDevice == Device::kGpu,
+            "VocabParallelArgmax: attribute 'group' needs a GPU where the group has several ranks");
     const int64_t rows = attributes_.rows(shards.front());
     const Tensor tokens = context.output(0, TF_INT32, {rows});
     if (rows == 0) return;
-    const Tensor candidates = context.temporary(shards_ * rows * kPairInts * static_cast<int64_t>(sizeof(int32_t)));
+    const int64_t lists = group == nullptr ? shards_ : group->worldSize();
+    const Tensor candidates = context.temporary(lists * rows * kPairInts * static_cast<int64_t>(sizeof(int32_t)));
+    if constexpr (kDevice == Device::kGpu) {
+      if (shards_ == 1) {
+        const int64_t real = std::min(attributes_.vocabSize, attributes_.columns(shards[0]));
+        const LocalArgmaxArgs args =
+            attributes_.args(shards[0], attributes_.vocabStart, real, candidates.data<int32_t>());
+        if (group != nullptr) return groupArgmaxGpu(context, args, *group, tokens.data<int32_t>());
+        return argmaxGpu(context, args, tokens.data<int32_t>());
+      }
+    }
     int64_t firstColumn = 0;
     for (int64_t i = 0; i < shards_; ++i) {
       const int64_t columns = attributes_.columns(shards[i]);
       const int64_t real = std::clamp<int64_t>(attributes_.vocabSize - firstColumn, 0, columns);
-      scan<kDevice>(context, attributes_, shards[i], attributes_.vocabStart + firstColumn, real,
-                    candidates.data<int32_t>() + i * rows * kPairInts);
+      scan<kDevice>(context, attributes_.args(shards[i], attributes_.vocabStart + firstColumn, real,
+                                              candidates.data<int32_t>() + i * rows * kPairInts));
       firstColumn += columns;
     }
     pick<kDevice>(context, candidates.data<const int32_t>(), shards_, rows, tokens.data<int32_t>());
@@ -136,20 +163,24 @@ class VocabParallelArgmaxKernel {
  private:
   LogitsAttributes attributes_;
   int64_t shards_;
+  int64_t group_;
 };
 
 }  // namespace
 
 void registerVocabParallelArgmax() {
-  const std::vector<TypeConstraint> floats = {{"T", TF_FLOAT}};
+  constexpr const char* kFloats = "T: {float, bfloat16, half}";
   defineOp("LocalArgmaxCandidates", {"logits: T"}, {"candidates: int32"},
-           {"T: {float}", "vocab_start: int = 0", "vocab_size: int", "column_major: bool = false"});
-  registerKernel<LocalArgmaxCandidatesKernel>("LocalArgmaxCandidates", floats);
+           {kFloats, "vocab_start: int = 0", "vocab_size: int", "column_major: bool = false"});
   defineOp("PickFromCandidates", {"candidates: int32"}, {"tokens: int32"}, {});
   registerKernel<PickFromCandidatesKernel>("PickFromCandidates");
   defineOp("VocabParallelArgmax", {"shards: N * T"}, {"tokens: int32"},
-           {"N: int >= 1", "T: {float}", "vocab_start: int = 0", "vocab_size: int", "column_major: bool = false"});
-  registerKernel<VocabParallelArgmaxKernel>("VocabParallelArgmax", floats);
+           {"N: int >= 1", kFloats, "vocab_start: int = 0", "vocab_size: int", "column_major: bool = false",
+            "group: int = 0"});
+  for (const TF_DataType type : {TF_FLOAT, TF_BFLOAT16, TF_HALF}) {
+    registerKernel<LocalArgmaxCandidatesKernel>("LocalArgmaxCandidates", {{"T", type}});
+    registerKernel<VocabParallelArgmaxKernel>("VocabParallelArgmax", {{"T", type}});
+  }
 }
 
 }  // namespace lm_head

@@ -88,7 +88,7 @@ function filesUnder(path) {
 
 function compile() {
   const configs = ['package.json', 'tsconfig.json', 'tsconfig.build.json'].map((name) => join(root, name));
-  const sources = ['src', 'bench', 'examples'].flatMap((name) =>
+  const sources = ['src', 'bench', 'examples', 'test'].flatMap((name) =>
     filesUnder(join(root, name)).filter((path) => /\.m?ts$/.test(path)),
   );
   const hash = createHash('sha256');

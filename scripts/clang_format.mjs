@@ -12,7 +12,7 @@ if (mode !== '--check' && mode !== '--write') {
   process.exit(2);
 }
 
-const sources = ['kernels', 'cuda', 'test/cuda']
+const sources = ['kernels', 'cuda', 'test/cuda', 'test/native']
   .map((folder) => join(root, folder))
   .filter((folder) => existsSync(folder))
   .flatMap((folder) => readdirSync(folder, { recursive: true }).map((name) => join(folder, String(name))))

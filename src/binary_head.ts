@@ -1,5 +1,6 @@
 /** What `LmHead` and `lmHeadTopKBinary` share: checks of a binary head's parts, and its packed form. */
 import * as tf from '@tensorflow/tfjs-core';
+import { MAX_GROUP_SIZE } from './backends/binary_layout';
 import { HALF_OVERFLOW } from './backends/half';
 import type { PackBinaryAttrs } from './kernel_names';
 import { PackBinary } from './kernel_names';
@@ -14,9 +15,11 @@ export interface BinaryHeadParts {
   scales: tf.Tensor2D;
 }
 
+/** The limit is that of the CUDA kernels; it holds on every backend, so that a head which works on one works on all. */
 export function checkGroupSize(op: string, groupSize: unknown): void {
-  if (!Number.isInteger(groupSize) || (groupSize as number) < 32 || (groupSize as number) % 32 !== 0) {
-    fail(op, 'groupSize', 'be a positive multiple of 32', describe(groupSize));
+  const size = groupSize as number;
+  if (!Number.isInteger(size) || size < 32 || size > MAX_GROUP_SIZE || size % 32 !== 0) {
+    fail(op, 'groupSize', `be a multiple of 32 in [32, ${MAX_GROUP_SIZE}]`, describe(groupSize));
   }
 }
 

@@ -40,6 +40,11 @@ export interface LmHeadTopKAttrs {
   vocabStart: number;
   /** Whether to return log(sum of exp(score)) over the whole vocabulary, too. */
   logSumExp: boolean;
+  /**
+   * Native handle of the processes that hold the other shards of the head; results are then those of the whole, and `k` may
+   * exceed this shard. Only on 'tensorflow'.
+   */
+  group?: number;
 }
 
 /** Rounds a float32 matrix to 16 bits an element; output int32 [rows, words] (see `LmHeadTopKInputs.weight`). */
@@ -133,4 +138,6 @@ export interface VocabParallelArgmaxAttrs {
   /** True size of all shards together, counted from the first column of the first. */
   vocabSize: number;
   columnMajor: boolean;
+  /** Native handle of the processes that hold the other shards; there is one shard here then. Only on 'tensorflow'. */
+  group?: number;
 }

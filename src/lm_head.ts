@@ -5,6 +5,8 @@ import type { BinaryHeadParts } from './binary_head';
 import { checkGroupSize, checkHiddenSize, checkParts, packBinary } from './binary_head';
 import type { BinarizeHeadAttrs, DenseFormat, HeadFormat, PackHalfAttrs, UnpackBinaryAttrs } from './kernel_names';
 import { BinarizeHead, PackHalf, UnpackBinary } from './kernel_names';
+import type { ShardRange, ShardRangeOptions } from './shard_range';
+import { shardRange } from './shard_range';
 import { runKernel } from './ops/run_kernel';
 import { checkBoolean, checkOptions, describe, fail, toBias, toMatrix } from './ops/validate';
 
@@ -25,13 +27,18 @@ export interface BinaryHeadSource {
   bits: tf.Tensor2D | tf.TensorLike;
   /** float32 [vocabSize, hiddenSize / groupSize], rounded to float16 here. */
   scales: tf.Tensor2D | tf.TensorLike;
-  /** Columns that share a scale: a multiple of 32 that divides hiddenSize. Default 128. */
+  /** Columns that share a scale: a multiple of 32 that divides hiddenSize, at most 32,768. Default 128. */
   groupSize?: number;
   /** float32 [vocabSize], added to the scores in float32. */
   bias?: tf.Tensor1D | tf.TensorLike;
 }
 
 export type BinarizeHeadOptions = Pick<BinaryHeadSource, 'groupSize' | 'bias'>;
+
+export interface ShardHeadOptions extends ShardRangeOptions, BinarizeHeadOptions, Pick<DenseHeadOptions, 'transposed'> {
+  /** As `head.format`. Default 'float32'. */
+  format?: HeadFormat;
+}
 
 /** Weights in kernel layout: see `LmHeadTopKInputs` in kernel_names.ts. */
 export interface LmHeadTensors {
@@ -45,6 +52,8 @@ interface HeadLayout {
   hiddenSize: number;
   groupSize: number;
   transposeWeight: boolean;
+  vocabStart?: number;
+  wholeVocabSize?: number;
 }
 
 /**
@@ -70,6 +79,10 @@ export class LmHead {
   readonly groupSize: number;
   /** Whether `tensors.weight` is [hiddenSize, vocabSize]; float32 alone. */
   readonly transposeWeight: boolean;
+  /** Id of the first row: 0, or where this shard begins. */
+  readonly vocabStart: number;
+  /** Size of the vocabulary that this shard is a part of; undefined for a head that `LmHead.shard` has not made. */
+  readonly wholeVocabSize: number | undefined;
 
   private constructor(
     layout: HeadLayout,
@@ -80,6 +93,8 @@ export class LmHead {
     this.hiddenSize = layout.hiddenSize;
     this.groupSize = layout.groupSize;
     this.transposeWeight = layout.transposeWeight;
+    this.vocabStart = layout.vocabStart ?? 0;
+    this.wholeVocabSize = layout.wholeVocabSize;
   }
 
   /**
@@ -125,9 +140,9 @@ export class LmHead {
   /**
    * A head of 1-bit weights: weight = ±scale of its group.
    * @param source `bits` int32 [vocabSize, hiddenSize / 32]; `scales` float32 [vocabSize, hiddenSize / groupSize], any
-   *     sign; `groupSize` (default 128); `bias` float32 [vocabSize].
-   * @throws Error on a wrong shape or dtype, a disposed tensor, an unknown key, a hiddenSize that is not a multiple of
-   *     groupSize, or a scale that is not finite or overflows float16.
+   *     sign; `groupSize` (default 128, at most 32,768); `bias` float32 [vocabSize].
+   * @throws Error on a wrong shape or dtype, a disposed tensor, an unknown key, a groupSize out of range, a hiddenSize that
+   *     is not a multiple of groupSize, or a scale that is not finite or overflows float16.
    */
   static binary(source: BinaryHeadSource): LmHead {
     const op = 'LmHead.binary';
@@ -148,9 +163,9 @@ export class LmHead {
   /**
    * A binary head made from floating-point weights: their signs (0 counts as +), and the mean |w| of each group as scale.
    * @param weight float32 [vocabSize, hiddenSize]; hiddenSize a multiple of 32 and of groupSize.
-   * @param options `groupSize` (default 128); `bias` float32 [vocabSize].
-   * @throws Error on a wrong shape or dtype, a disposed tensor, an unknown option, a hiddenSize that is not a multiple of
-   *     32 and groupSize, or a group whose mean is not finite or overflows float16.
+   * @param options `groupSize` (default 128, at most 32,768); `bias` float32 [vocabSize].
+   * @throws Error on a wrong shape or dtype, a disposed tensor, an unknown option, a groupSize out of range, a hiddenSize
+   *     that is not a multiple of 32 and groupSize, or a group whose mean is not finite or overflows float16.
    */
   static binarize(weight: tf.Tensor2D | tf.TensorLike, options: BinarizeHeadOptions = {}): LmHead {
     const op = 'LmHead.binarize';
@@ -168,6 +183,77 @@ export class LmHead {
       const packed = packBinary(op, { bits, scales }, groupSize, 'weight', expected);
       return [binaryLayout(vocabSize, hiddenSize, groupSize), { weight: packed, bias: checkedBias }];
     });
+  }
+
+  /**
+   * The ids that a rank holds when a vocabulary is cut into equal slices, as tensor-parallel systems do: the vocabulary is
+   * padded to the next size that `multipleOf` and `worldSize` divide, and the padding is left out again. So the last ranks
+   * hold fewer ids than the others, or none. With weights that are read slice by slice, make a head of [begin, end) and pass
+   * `vocabStart: begin` to the ops.
+   *
+   * ```js
+   * LmHead.shardRange(32001, {rank: 3, worldSize: 4});  // {begin: 24048, end: 32001}: 4 slices of 8016
+   * ```
+   *
+   * @param vocabSize size of the whole vocabulary, without padding.
+   * @param options `rank`, `worldSize`, and `multipleOf` (default 64; to make each slice a multiple of n, take n * worldSize).
+   * @throws Error on a number out of range or an unknown option.
+   */
+  static shardRange(vocabSize: number, options: ShardRangeOptions): ShardRange {
+    const op = 'LmHead.shardRange';
+    checkOptions(op, options, ['rank', 'worldSize', 'multipleOf']);
+    return shardRange(op, vocabSize, options);
+  }
+
+  /**
+   * A head of the rows that a rank holds, to be used with the option `group` of `lmHeadTopK`. `head.vocabStart` is the id of
+   * its first row and `head.wholeVocabSize` the size of the whole; `head.vocabSize` is 0 in a rank that holds none.
+   *
+   * ```js
+   * const {rank, worldSize} = group;
+   * const shard = LmHead.shard(weight, {rank, worldSize, format: 'binary'});  // the same weight in every rank
+   * ```
+   *
+   * @param weight the whole float32 [vocabSize, hiddenSize], or [hiddenSize, vocabSize] with `transposed`; without padding.
+   * @param options `rank`, `worldSize`, `multipleOf` as for `shardRange`; `format` 'float32' (default), 'bfloat16', 'float16' or
+   *     'binary' (signs and mean |w|, as `binarize`); `bias` float32 [vocabSize], of the whole; `transposed` (default false, not
+   *     with 'binary'); `groupSize` (default 128, only with 'binary').
+   * @throws Error on a number out of range or an unknown option, and as `dense` or `binarize` does.
+   */
+  static shard(weight: tf.Tensor2D | tf.TensorLike, options: ShardHeadOptions): LmHead {
+    const op = 'LmHead.shard';
+    checkOptions(op, options, ['rank', 'worldSize', 'multipleOf', 'format', 'bias', 'transposed', 'groupSize']);
+    const { format = 'float32', transposed = false, groupSize, bias } = options;
+    checkBoolean(op, 'transposed', transposed);
+    if (!['float32', 'bfloat16', 'float16', 'binary'].includes(format)) {
+      fail(op, 'format', "be 'float32', 'bfloat16', 'float16' or 'binary'", describe(format));
+    }
+    if (format === 'binary' && transposed) fail(op, 'transposed', "be left out with format 'binary'", 'true');
+    if (format !== 'binary' && groupSize !== undefined) {
+      fail(op, 'groupSize', `be left out with format '${format}'`, describe(groupSize));
+    }
+    let shard!: LmHead;
+    let place!: Pick<HeadLayout, 'vocabSize' | 'vocabStart' | 'wholeVocabSize'>;
+    tf.tidy(() => {
+      const shape = transposed ? '[hidden, vocabulary]' : '[vocabulary, hidden]';
+      const whole = toMatrix(op, 'weight', weight, 'float32', shape);
+      const [vocabSize, hiddenSize] = transposed ? [whole.shape[1], whole.shape[0]] : whole.shape;
+      const { rank, worldSize, multipleOf } = options;
+      const { begin, end } = shardRange(op, vocabSize, { rank, worldSize, multipleOf });
+      place = { vocabSize: end - begin, vocabStart: begin, wholeVocabSize: vocabSize };
+      // Kernels that pack want a row; one that holds none is made of the first, which is then cut away.
+      const [first, count] = begin < end ? [begin, end - begin] : [0, 1];
+      const rows = transposed
+        ? tf.slice(whole, [0, first], [hiddenSize, count])
+        : tf.slice(whole, [first, 0], [count, hiddenSize]);
+      const rowsBias = bias === undefined ? undefined : tf.slice(toBias(op, bias, vocabSize), [first], [count]);
+      shard =
+        format === 'binary'
+          ? LmHead.binarize(rows, { groupSize, bias: rowsBias })
+          : LmHead.dense(rows, { dtype: format, transposed, bias: rowsBias });
+    });
+    const kept = place.vocabSize === 0 ? shard.withoutRows() : shard.kept;
+    return new LmHead({ ...shard, ...place }, kept);
   }
 
   /**
@@ -203,6 +289,20 @@ export class LmHead {
   /** Frees the head's memory; calling it again does nothing. */
   dispose(): void {
     for (const tensor of present(this.kept)) tensor.dispose();
+  }
+
+  /** Its tensors, cut down to no rows; the head itself ends. */
+  private withoutRows(): LmHeadTensors {
+    const cut = <T extends tf.Tensor>(tensor: T) => {
+      const empty = tensor.shape.map((size, axis) =>
+        axis === (this.transposeWeight && tensor.rank === 2 ? 1 : 0) ? 0 : size,
+      );
+      return tf.keep(tf.tensor([], empty, tensor.dtype)) as T;
+    };
+    const { weight, bias } = this.kept;
+    const tensors = { weight: cut(weight), bias: bias && cut(bias) };
+    this.dispose();
+    return tensors;
   }
 
   /** Keeps clones of what `build` returns; whatever else it makes ends here, also when it throws. */

@@ -1,27 +1,39 @@
 /**
- * Says at the end of a run without a GPU how many tests ran on TensorFlow's CPU kernels only: those that
- * `npm run test:gpu` repeats on a GPU.
+ * Says at the end of a run what it has not tried: several GPUs, and without a GPU those tests that ran on TensorFlow's CPU
+ * kernels only, which `npm run test:gpu` repeats on a GPU.
  */
-const { existsSync } = require('node:fs');
+const { spawnSync } = require('node:child_process');
 const { join } = require('node:path');
 
-function gpuCount() {
-  const addon = join(__dirname, '..', 'build', 'native', 'tfjs_lm_head_addon.node');
-  if (!existsSync(addon)) return 0;
-  try {
-    const native = require(addon);
-    return native.cudaKernels() ? native.gpuCount() : 0;
-  } catch {
-    return 0; // the suites themselves say why it cannot be loaded
-  }
+const root = join(__dirname, '..');
+
+/** Prints whether ops on backend 'tensorflow' run on a GPU: TensorFlow has one, and the library has kernels for it. */
+const PROGRAM = `
+  require('./dist/src/native/node_compat').restoreNodeUtil();
+  const tf = require('@tensorflow/tfjs-node-gpu');
+  const native = require('./dist/src/native/load').loadNative();
+  console.log('GPU:' + (native.cudaKernels() && native.gpuCount() > 0 && tf.backend().isUsingGpuDevice));
+`;
+
+/**
+ * Asked in a process of its own, for the library answers only beside a TensorFlow that has been loaded, and that takes GPU
+ * memory. Undefined where they cannot be loaded: the suites themselves say why.
+ */
+function kernelsUseGpu() {
+  const env = { ...process.env, TF_FORCE_GPU_ALLOW_GROWTH: 'true', TF_CPP_MIN_LOG_LEVEL: '2' };
+  const { stdout } = spawnSync(process.execPath, ['-e', PROGRAM], { cwd: root, env, encoding: 'utf8' });
+  const answer = /^GPU:(true|false)$/m.exec(stdout)?.[1];
+  return answer === undefined ? undefined : answer === 'true';
 }
 
 module.exports = class LeftOutReporter {
   onRunComplete(_contexts, results) {
-    if (process.env.TFJS_LM_HEAD_TEST_GPU === '1' || gpuCount() > 0) return;
+    console.log("Tests of several GPUs left out: run 'npm run test:gpus' on a machine with two or more.");
     const onTensorflow = results.testResults
       .flatMap((file) => file.testResults)
       .filter((test) => test.ancestorTitles.some((title) => title.endsWith('on tensorflow')));
+    if (onTensorflow.length === 0 || process.env.TFJS_LM_HEAD_TEST_GPU === '1' || kernelsUseGpu()) return;
     console.log(`${onTensorflow.length} GPU tests left out: run 'npm run test:gpu' on a machine with an NVIDIA GPU.`);
   }
 };
+module.exports.kernelsUseGpu = kernelsUseGpu;

@@ -18,6 +18,8 @@ struct BinaryLayout {
   static constexpr int kChunkBlocks = 4;  // blocks that lie interleaved; the last chunk of a tile may have fewer
   static constexpr int kQuadGroups = 4;   // scales of four groups lie side by side
   static constexpr int kLanes = 32;       // lane = id % 8 * 4 + word % 4
+  // Dot products of larger groups have more digits than the kernels' way from integers to floats keeps.
+  static constexpr int64_t kMaxGroupSize = 32768;
 
   int64_t hiddenSize;
   int64_t groupSize;

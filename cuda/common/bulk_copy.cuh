@@ -18,6 +18,11 @@ __device__ inline void arrive(uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(sharedAddress(barrier)) : "memory");
 }
 
+// Cache policies of bulk copies, as the hardware encodes them: read once, read as anything else, or read again soon.
+constexpr uint64_t kEvictFirst = 0x12f0000000000000ull;
+constexpr uint64_t kEvictNormal = 0x16f0000000000000ull;
+constexpr uint64_t kEvictLast = 0x14f0000000000000ull;
+
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
 // Makes initialized barriers visible to the copy engine.
@@ -45,11 +50,12 @@ __device__ inline void waitBarrier(uint64_t* barrier, uint32_t parity) {
 }
 
 // Copies `bytes`, a multiple of 16; both addresses are multiples of 16.
-__device__ inline void copyBulk(void* shared, const void* global, int bytes, uint64_t* barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                   sharedAddress(shared)),
-               "l"(global), "r"(bytes), "r"(sharedAddress(barrier))
-               : "memory");
+__device__ inline void copyBulk(void* shared, const void* global, int bytes, uint64_t* barrier, uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(
+          sharedAddress(shared)),
+      "l"(global), "r"(bytes), "r"(sharedAddress(barrier)), "l"(policy)
+      : "memory");
 }
 
 #else
@@ -58,7 +64,7 @@ __device__ inline void fenceBarrierInit() { __trap(); }
 __device__ inline void fenceSharedWrites() { __trap(); }
 __device__ inline void arriveExpecting(uint64_t*, int) { __trap(); }
 __device__ inline void waitBarrier(uint64_t*, uint32_t) { __trap(); }
-__device__ inline void copyBulk(void*, const void*, int, uint64_t*) { __trap(); }
+__device__ inline void copyBulk(void*, const void*, int, uint64_t*, uint64_t) { __trap(); }
 
 #endif
 

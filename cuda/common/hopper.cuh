@@ -10,10 +10,6 @@
 
 namespace lm_head {
 
-// Cache policies of bulk copies, as the hardware encodes them: read once, or read again soon.
-constexpr uint64_t kEvictFirst = 0x12f0000000000000ull;
-constexpr uint64_t kEvictLast = 0x14f0000000000000ull;
-
 // Copies the box of `map` at (column, row) to shared memory; what lies outside the tensor becomes zeros.
 __device__ inline void copyTensorBox(void* shared, const CUtensorMap* map, int column, int row, uint64_t* barrier,
                                      uint64_t policy) {

@@ -8,6 +8,8 @@
  */
 const { ceil, floor, min } = Math;
 
+/** Dot products of larger groups have more digits than the CUDA kernels keep on their way from integers to floats. */
+export const MAX_GROUP_SIZE = 32768;
 export const TILE_IDS = 256;
 const BLOCK_WORDS = 4;
 const CHUNK_BLOCKS = 4;

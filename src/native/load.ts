@@ -11,6 +11,15 @@ export interface Native {
   cudaArchitectures(): string;
   /** CUDA devices that this process sees; 0 without a driver. */
   gpuCount(): number;
+  /**
+   * Joins processes, one a GPU, and returns a handle above 0; waits until all ranks are there.
+   * @throws Error that says what is missing: the NCCL library, a rank that has not come within `timeoutMs`, ...
+   */
+  openTensorParallelGroup(rank: number, worldSize: number, host: string, port: number, timeoutMs: number): number;
+  /** Harmless when called again. */
+  closeTensorParallelGroup(handle: number): void;
+  /** Why the group has failed; '' while it is healthy. */
+  tensorParallelGroupError(handle: number): string;
 }
 
 interface Addon extends Native {

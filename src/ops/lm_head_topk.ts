@@ -3,7 +3,11 @@ import type { HeadFormat, LmHeadTopKAttrs } from '../kernel_names';
 import { LmHeadTopK } from '../kernel_names';
 import type { LmHeadTensors } from '../lm_head';
 import { LmHead } from '../lm_head';
+import type { ShardGroup } from '../shard_group';
+import { largestShardedK, topKOverTransport } from './lm_head_topk_group';
 import { runKernel } from './run_kernel';
+import type { Exchange } from './shard_exchange';
+import { resolveGroup } from './shard_exchange';
 import {
   checkBoolean,
   checkInner,
@@ -21,10 +25,12 @@ export interface LmHeadTopKOptions {
   bias?: tf.Tensor1D | tf.TensorLike;
   /** Whether a plain matrix `head` is [hiddenSize, vocabSize]. Default false. Not together with an `LmHead`. */
   transposeWeight?: boolean;
-  /** Added to every id that is returned: the first id of this part of a vocabulary. Default 0. */
+  /** Added to every id that is returned: the first id of this part of a vocabulary. Default: the head's, which is mostly 0. */
   vocabStart?: number;
   /** Whether to return `logSumExp` as well. Default false. */
   logSumExp?: boolean;
+  /** The processes that hold the other shards: a `TensorParallelGroup`, or a transport of your own. Default: none. */
+  group?: ShardGroup;
 }
 
 export type LmHeadTopKResult = {
@@ -56,6 +62,15 @@ export type LmHeadTopKLogSumExpResult = Required<LmHeadTopKResult>;
  * const logProbabilities = tf.sub(values, tf.expandDims(logSumExp, -1));
  * ```
  *
+ * With `group` the head is cut into shards that lie in several processes. Each gives its own shard; all get the same result,
+ * bit for bit that of one process with the whole head:
+ *
+ * ```js
+ * const {rank, worldSize} = group;
+ * const shard = LmHead.shard(weight, {rank, worldSize, format: 'bfloat16'});
+ * const {values, indices} = lmHeadTopK(hidden, shard, 50, {group});  // the same hidden in every rank
+ * ```
+ *
  * The order: NaN first, then the larger score, and of equal scores the lower id (-0 equals +0). So the result for k is
  * a prefix of the result for k + 1. A row's values and ids depend on neither the other rows nor their number.
  *
@@ -65,13 +80,17 @@ export type LmHeadTopKLogSumExpResult = Required<LmHeadTopKResult>;
  * @param head an `LmHead`, or a plain float32 matrix [vocabSize, hiddenSize].
  * @param k integer in [0, vocabSize].
  * @param options `bias` float32 [vocabSize]; `transposeWeight` if the plain matrix is [hiddenSize, vocabSize];
- *     `vocabStart` (default 0), added to the ids, with vocabStart + vocabSize <= 2^31 - 1; `logSumExp` (default false).
+ *     `vocabStart` (default: `head.vocabStart`, or 0), added to the ids, with vocabStart + vocabSize <= 2^31 - 1;
+ *     `logSumExp` (default false); `group`, with which `head`, `bias` and `vocabStart` are about this rank's shard, and k may
+ *     exceed it, but not the whole vocabulary (over NCCL only heads of `LmHead.shard` know that; with others, entries without
+ *     an id are -Infinity and -1). Every rank has to make the same call, in the same order as its other calls.
  * @returns `values` float32 [..., k] and `indices` int32 [..., k]; with k = 0, or a leading dimension of 0, both are
  *     empty. With `logSumExp: true` also `logSumExp` float32 [...]: within 1e-5 (relative, or absolute below 1) of the
  *     exact log(sum of exp(score)) of all vocabSize float32 scores of the row, and never less than the best of them. It
  *     is NaN if a score is NaN, otherwise +Infinity if a score is, and -Infinity if all are.
  * @throws Error before anything runs: on a wrong rank, size or dtype, a disposed tensor or head, a k or vocabStart out of
- *     range, an unknown option, or options that do not go with this head.
+ *     range, an unknown option, or options that do not go with this head. With `group` also when it is closed, fails, or
+ *     its ranks make different calls or hold the same ids.
  *
  * @doc {heading: 'Operations', subheading: 'Evaluation'}
  */
@@ -116,32 +135,47 @@ export function topKOfHead(
   options: LmHeadTopKOptions,
 ): LmHeadTopKResult {
   return tf.tidy(op, () => {
-    checkOptions(op, options, ['bias', 'transposeWeight', 'vocabStart', 'logSumExp']);
-    const { vocabStart = 0, logSumExp = false } = options;
+    checkOptions(op, options, ['bias', 'transposeWeight', 'vocabStart', 'logSumExp', 'group']);
+    const { vocabStart = head instanceof LmHead ? head.vocabStart : 0, logSumExp = false } = options;
+    const exchange = resolveGroup(op, options.group);
     const resolved = resolveHead(op, headArgument, head, options);
     const { vocabSize, hiddenSize } = resolved;
     const $hidden = toTensor(op, 'hidden', hidden, 'float32');
     checkInner(op, 'hidden', $hidden, hiddenSize, "the head's hiddenSize");
-    checkInteger(op, 'k', k, 0, vocabSize);
+    checkInteger(op, 'k', k, 0, exchange === undefined ? vocabSize : largestK(head, $hidden.size / hiddenSize));
     checkInteger(op, 'vocabStart', vocabStart, 0, MAX_VOCAB_END - vocabSize);
     checkBoolean(op, 'logSumExp', logSumExp);
-    return runTopK({ hidden: $hidden }, resolved, { k, vocabStart, logSumExp });
+    return runTopK(op, { hidden: $hidden }, resolved, { k, vocabStart, logSumExp }, exchange);
   });
+}
+
+/** The largest k of a group's call: of the whole vocabulary, where the head knows its size. */
+function largestK(head: LmHead | tf.Tensor2D | tf.TensorLike, rows: number): number {
+  return (head instanceof LmHead ? head.wholeVocabSize : undefined) ?? largestShardedK(rows);
 }
 
 /** Runs the kernel on arguments that have been checked. Call it within a tidy. */
 export function runTopK(
+  op: string,
   inputs: { hidden: tf.Tensor; hiddenScale?: tf.Tensor },
   head: ResolvedHead,
   { k, vocabStart, logSumExp }: Pick<LmHeadTopKAttrs, 'k' | 'vocabStart' | 'logSumExp'>,
+  exchange?: Exchange,
 ): LmHeadTopKResult {
   const leading = inputs.hidden.shape.slice(0, -1);
   const rows = tf.util.sizeFromShape(leading);
   if (rows === 0 || (k === 0 && !logSumExp)) return emptyResult(leading, k, logSumExp);
-  const { format, groupSize, transposeWeight, tensors } = head;
+  const { format, groupSize, transposeWeight } = head;
   const vocabSize = format === 'binary' ? head.vocabSize : 0;
   const attrs: LmHeadTopKAttrs = { format, k, groupSize, vocabSize, transposeWeight, vocabStart, logSumExp };
-  return toResult(runKernel<tf.Tensor[]>(LmHeadTopK, { ...inputs, ...tensors }, attrs));
+  // Properties after a spread would cost each call microseconds.
+  const tensors = { ...inputs, ...head.tensors };
+  if (exchange === undefined) return toResult(runKernel<tf.Tensor[]>(LmHeadTopK, tensors, attrs));
+  if ('transport' in exchange) {
+    return toResult(topKOverTransport(op, exchange.transport, tensors, attrs, leading, head.vocabSize));
+  }
+  attrs.group = exchange.handle;
+  return toResult(runKernel<tf.Tensor[]>(LmHeadTopK, tensors, attrs));
 }
 
 function toResult([values, indices, logSumExp]: tf.Tensor[]): LmHeadTopKResult {

@@ -7,7 +7,7 @@ import { checkInner, checkInteger, checkOptions, fail, shapeText, toBias, toMatr
 export interface LmHeadTopKBinaryOptions {
   /** float32 [vocabSize], added to the scores in float32. */
   bias?: tf.Tensor1D | tf.TensorLike;
-  /** Columns that share a scale: a multiple of 32 that divides hiddenSize. Default 128. */
+  /** Columns that share a scale: a multiple of 32 that divides hiddenSize, at most 32,768. Default 128. */
   groupSize?: number;
   /** How many results; an integer in [0, vocabSize]. Default 50. */
   k?: number;
@@ -32,10 +32,10 @@ const LARGEST_Q = 127;
  * @param actScale float32 [...]: what each row of actQ is multiplied by. Any number; NaN makes all scores of its row NaN.
  * @param bits int32 [vocabSize, hiddenSize / 32]: bit b of word w is column 32w+b; set means +1, clear means -1.
  * @param scales float32 [vocabSize, hiddenSize / groupSize], any sign; rounded to float16.
- * @param options `bias` float32 [vocabSize]; `groupSize` (default 128); `k` (default 50).
+ * @param options `bias` float32 [vocabSize]; `groupSize` (default 128, at most 32,768); `k` (default 50).
  * @returns `values` float32 [..., k] and `indices` int32 [..., k], in the order of `lmHeadTopK`.
- * @throws Error on a wrong rank, size or dtype, a disposed tensor, an actQ or k out of range, a scale that is not finite or
- *     overflows float16, or an unknown option.
+ * @throws Error on a wrong rank, size or dtype, a disposed tensor, an actQ, groupSize or k out of range, a scale that is not
+ *     finite or overflows float16, or an unknown option.
  *
  * @doc {heading: 'Operations', subheading: 'Evaluation'}
  */
@@ -74,6 +74,6 @@ export function lmHeadTopKBinary(
 
     const tensors = { weight: packBinary(op, parts, groupSize), bias: checkedBias };
     const head: ResolvedHead = { format: 'binary', vocabSize, hiddenSize, groupSize, transposeWeight: false, tensors };
-    return runTopK({ hidden, hiddenScale }, head, { k, vocabStart: 0, logSumExp: false });
+    return runTopK(op, { hidden, hiddenScale }, head, { k, vocabStart: 0, logSumExp: false });
   });
 }

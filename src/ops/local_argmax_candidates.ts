@@ -4,7 +4,7 @@ import { LocalArgmaxCandidates } from '../kernel_names';
 import { runKernel } from './run_kernel';
 import { checkBoolean, checkInteger, checkOptions, fail, MAX_VOCAB_END, shapeText, toTensor } from './validate';
 
-export interface VocabParallelArgmaxOptions {
+export interface LocalArgmaxCandidatesOptions {
   /** Id of the first column. Default 0. */
   vocabStart?: number;
   /** Columns that count; those from here on are padding and never win. Default: all. */
@@ -35,11 +35,11 @@ export interface VocabParallelArgmaxOptions {
  */
 export function localArgmaxCandidates(
   logits: tf.Tensor | tf.TensorLike,
-  options: VocabParallelArgmaxOptions = {},
+  options: LocalArgmaxCandidatesOptions = {},
 ): tf.Tensor2D {
   const op = 'localArgmaxCandidates';
   return tf.tidy(op, () => {
-    checkArgmaxOptions(op, options);
+    checkArgmaxOptions(op, options, []);
     const { vocabStart = 0, columnMajor = false } = options;
     const { matrix, rows, columns } = toLogits(op, 'logits', logits, columnMajor);
     const vocabSize = checkVocab(op, options, columns, 0);
@@ -59,33 +59,41 @@ export interface Logits {
   columns: number;
 }
 
-export function checkArgmaxOptions(op: string, options: VocabParallelArgmaxOptions): void {
-  checkOptions(op, options, ['vocabStart', 'vocabSize', 'columnMajor']);
+/** `more` are the options that the op has beside those it shares. */
+export function checkArgmaxOptions(op: string, options: LocalArgmaxCandidatesOptions, more: string[]): void {
+  checkOptions(op, options, ['vocabStart', 'vocabSize', 'columnMajor', ...more]);
   checkBoolean(op, 'columnMajor', options.columnMajor ?? false);
 }
 
 /** Checks `vocabSize` and `vocabStart` against the number of columns, and returns the former or its default. */
-export function checkVocab(op: string, options: VocabParallelArgmaxOptions, columns: number, least: number): number {
+export function checkVocab(op: string, options: LocalArgmaxCandidatesOptions, columns: number, least: number): number {
   const { vocabStart = 0, vocabSize = columns } = options;
   checkInteger(op, 'vocabSize', vocabSize, least, columns);
   checkInteger(op, 'vocabStart', vocabStart, 0, MAX_VOCAB_END - vocabSize);
   return vocabSize;
 }
 
-export function toLogits(op: string, argument: string, value: tf.Tensor | tf.TensorLike, columnMajor: boolean): Logits {
+/** `least` is the smallest number of columns: 0 where other ranks have more. */
+export function toLogits(
+  op: string,
+  argument: string,
+  value: tf.Tensor | tf.TensorLike,
+  columnMajor: boolean,
+  least = 1,
+): Logits {
   const logits = toTensor(op, argument, value, 'float32');
   if (columnMajor) {
     if (logits.rank !== 2) {
       fail(op, argument, 'have shape [columns, rows] when columnMajor is set', `shape ${shapeText(logits.shape)}`);
     }
     const [columns, rows] = logits.shape;
-    if (columns === 0) fail(op, argument, 'have at least one column', `shape ${shapeText(logits.shape)}`);
+    if (columns < least) fail(op, argument, 'have at least one column', `shape ${shapeText(logits.shape)}`);
     return { matrix: logits as tf.Tensor2D, leading: [rows], rows, columns };
   }
   if (logits.rank === 0) fail(op, argument, 'have rank 1 or higher', 'a scalar');
   const leading = logits.shape.slice(0, -1);
   const columns = logits.shape[logits.rank - 1];
-  if (columns === 0) fail(op, argument, 'have at least one column', `shape ${shapeText(logits.shape)}`);
+  if (columns < least) fail(op, argument, 'have at least one column', `shape ${shapeText(logits.shape)}`);
   const rows = tf.util.sizeFromShape(leading);
   const matrix = logits.rank === 2 ? (logits as tf.Tensor2D) : tf.reshape<tf.Rank.R2>(logits, [rows, columns]);
   return { matrix, leading, rows, columns };

@@ -1,10 +1,18 @@
 import * as tf from '@tensorflow/tfjs-core';
 import type { VocabParallelArgmaxAttrs } from '../kernel_names';
 import { VocabParallelArgmax } from '../kernel_names';
-import type { VocabParallelArgmaxOptions } from './local_argmax_candidates';
+import type { ShardGroup } from '../shard_group';
+import type { LocalArgmaxCandidatesOptions } from './local_argmax_candidates';
 import { checkArgmaxOptions, checkVocab, toLogits } from './local_argmax_candidates';
 import { runKernel } from './run_kernel';
+import { resolveGroup } from './shard_exchange';
 import { fail, shapeText } from './validate';
+import { argmaxOverTransport } from './vocab_parallel_argmax_group';
+
+export interface VocabParallelArgmaxOptions extends LocalArgmaxCandidatesOptions {
+  /** The processes that hold the other shards: a `TensorParallelGroup`, or a transport of your own. Default: none. */
+  group?: ShardGroup;
+}
 
 /**
  * Argmax over a vocabulary that may be cut into shards: the same token as argmax over the concatenated logits, for every
@@ -15,13 +23,22 @@ import { fail, shapeText } from './validate';
  * vocabParallelArgmax([tf.tensor2d([[1, 5]]), tf.tensor2d([[5, 7, 2]])]).print();    // [3]
  * ```
  *
+ * With `group` the shards lie in several processes, each of which gives its own and its `vocabStart`; all get the same tokens:
+ *
+ * ```js
+ * vocabParallelArgmax(myLogits, {vocabStart: 32000 * group.rank, group});
+ * ```
+ *
  * @param logits float32 [..., columns], of rank 1 or higher; or an array of tensors, the shards in the order of their
  *     ids, which may differ in their number of columns alone. With `columnMajor` each is float32 [columns, rows], that
  *     is, [rows, columns] in column-major order.
  * @param options `vocabStart` (default 0), id of the first column; `vocabSize` (default: all), how many columns count, of
- *     all shards together: padding from there on never wins; `columnMajor` (default false).
+ *     all shards together: padding from there on never wins; `columnMajor` (default false); `group`, with which `logits` is
+ *     this rank's shard alone, `vocabStart` and `vocabSize` are about it, and either may have no column (the rank offers
+ *     nothing then). Every rank has to make the same call, in the same order as its other calls.
  * @returns int32 [...], or [rows] with `columnMajor`: ids counted from `vocabStart`.
- * @throws Error on a wrong rank, shape or dtype, a disposed tensor, no shards, options out of range or unknown.
+ * @throws Error on a wrong rank, shape or dtype, a disposed tensor, no shards, options out of range or unknown; with
+ *     `group` also when it is closed, fails, or its ranks make different calls or hold the same ids.
  *
  * @doc {heading: 'Operations', subheading: 'Evaluation'}
  */
@@ -31,11 +48,16 @@ export function vocabParallelArgmax(
 ): tf.Tensor {
   const op = 'vocabParallelArgmax';
   return tf.tidy(op, () => {
-    checkArgmaxOptions(op, options);
+    checkArgmaxOptions(op, options, ['group']);
     const { vocabStart = 0, columnMajor = false } = options;
+    const exchange = resolveGroup(op, options.group);
+    if (options.group !== undefined && isShardList(logits)) {
+      fail(op, 'logits', "be one tensor, this rank's shard, when group is set", `an array of ${logits.length}`);
+    }
+    const least = exchange === undefined ? 1 : 0;
     const shards = isShardList(logits)
       ? logits.map((shard, i) => toLogits(op, `logits[${i}]`, shard, columnMajor))
-      : [toLogits(op, 'logits', logits, columnMajor)];
+      : [toLogits(op, 'logits', logits, columnMajor, least)];
     if (shards.length === 0) fail(op, 'logits', 'hold at least one shard', 'an empty array');
     const [{ leading, rows }] = shards;
     shards.forEach((shard, i) => {
@@ -44,11 +66,16 @@ export function vocabParallelArgmax(
       }
     });
     const columns = shards.reduce((sum, shard) => sum + shard.columns, 0);
-    const vocabSize = checkVocab(op, options, columns, 1);
+    const vocabSize = checkVocab(op, options, columns, least);
     if (rows === 0) return tf.tensor([], leading, 'int32');
-    const inputs = Object.fromEntries(shards.map(({ matrix }, i) => [`shard${i}`, matrix]));
     const attrs: VocabParallelArgmaxAttrs = { vocabStart, vocabSize, columnMajor };
-    const ids = runKernel<tf.Tensor>(VocabParallelArgmax, inputs, attrs);
+    let ids: tf.Tensor;
+    if (exchange !== undefined && 'transport' in exchange) {
+      ids = argmaxOverTransport(op, exchange.transport, shards[0].matrix, rows, attrs);
+    } else {
+      const inputs = Object.fromEntries(shards.map(({ matrix }, i) => [`shard${i}`, matrix]));
+      ids = runKernel(VocabParallelArgmax, inputs, { ...attrs, group: exchange?.handle });
+    }
     return leading.length === 1 ? ids : tf.reshape(ids, leading);
   });
 }

@@ -10,6 +10,11 @@ const print = (object) => console.log(JSON.stringify(object));
 function cudaTest() {
   console.log('verified');
   print({ op: 'lm_head_topk_launch', format: 'float16', rows: 1, vocab: 64, hidden: 128, k: 50, us: 9.5 });
+  for (const rows of [1, 2, 4, 8, 64]) {
+    const shard = { format: 'bfloat16', vocab: 32768, rows, floorUs: 2.5, scratchBytes: 64 * rows };
+    print({ op: 'vocab_parallel_argmax', ...shard, us: rows === 64 ? 7.5 : 4.5 });
+    print({ op: 'argmax', ...shard, us: rows === 64 ? 9.5 : 3.5 });
+  }
   for (const [vocab, hidden] of [
     [248320, 5120],
     [50257, 768],
@@ -43,6 +48,10 @@ function cudaTest() {
 function torchPeer(trials) {
   for (const trial of trials) {
     const { format, vocab, hidden, rows } = trial;
+    if (trial.op !== undefined) {
+      print({ peer: 'torch', ...trial, us: trial.op === 'argmax' ? 12 : 26.5 });
+      continue;
+    }
     if (rows === 1 && trial.k === 50) print({ peer: 'torchRead', format, vocab, hidden, us: floor(trial) * 0.99 });
     if (format !== 'binary') print({ peer: 'torch', ...trial, us: floor(trial) * (rows === 64 ? 1.5 : 1.2) + 15 });
   }

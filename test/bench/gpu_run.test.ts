@@ -38,6 +38,11 @@ describe('a benchmark run on a GPU', () => {
     const launch = find(rows, { op: 'lm_head_topk_launch', format: 'float16', vocab: 64, hidden: 128 });
     expect(launch).toMatchObject({ measure: 'host', us: 9.5, floorUs: null, scratchBytes: null, peers: {} });
 
+    const shard = { format: 'bfloat16', vocab: 32768, hidden: 0, k: 1, rows: 8 } as const;
+    const usual = { floorUs: 2.5, scratchBytes: 512 };
+    expect(find(rows, { op: 'vocab_parallel_argmax', ...shard })).toMatchObject({ ...usual, peers: { torch: 26.5 } });
+    expect(find(rows, { op: 'argmax', ...shard })).toMatchObject({ ...usual, peers: { torch: 12 } });
+
     const op = find(rows, { op: 'lm_head_topk_op', format: 'float16', measure: 'dataSync' });
     expect(op.peers.tfjs).toBe(op.peers.tfjsTf32);
     expect(op).toMatchObject({ floorUs: null, scratchBytes: null });
@@ -52,10 +57,15 @@ describe('a benchmark run on a GPU', () => {
     expect(verdictOf('bfloat16, 1 row: time / floor')).toEqual(['met']);
     expect(verdictOf('bfloat16, 1 row, k = 1: ')).toEqual(['met']);
     expect(verdictOf('float32, 8 rows, k = 2048: ')).toEqual(['met']);
+    expect(verdictOf('argmax of a shard of 32768, 8 rows: ')).toEqual(['met']);
+    expect(verdictOf('argmax of a shard of 32768, 64 rows: ')).toEqual(['met']);
     expect(verdictOf('tfjs op: first call')).toEqual(['met']);
     const slow = rows.map((row) => (row.k === 50 && row.rows === 1 ? { ...row, us: row.us * 1.1 } : row));
     const after = judge(slow, 'gpu').find(({ text }) => text === 'bfloat16, 1 row: time / floor');
     expect(after?.verdict).toBe('missed');
+    const slowScan = rows.map((row) => (row.op === 'vocab_parallel_argmax' ? { ...row, us: 7.5 } : row));
+    const missed = judge(slowScan, 'gpu').filter(({ text, verdict }) => /^argmax/.test(text) && verdict === 'missed');
+    expect(missed).toHaveLength(4); // all but 64 rows
     expect(judge([], 'gpu').every(({ verdict }) => verdict === 'not measured')).toBe(true);
     expect(verdicts(bars)).toContain('0 not measured.');
   });

@@ -91,7 +91,9 @@ enum class Selection { kAll, kQuick, kSanitize };
 
 void lmHeadTopK(Selection selection);
 void vocabParallelArgmax(Selection selection);
+void mergeTopK(Selection selection);
 // json: one object a line.
 void benchmark(bool json);
+void vocabParallelArgmaxBenchmark(bool json);
 
 }  // namespace test

@@ -20,11 +20,14 @@ int main(int argc, char** argv) {
     return 1;
   }
   if (bench) {
-    test::benchmark(asks(2, "--json"));
+    const bool json = asks(2, "--json");
+    test::vocabParallelArgmaxBenchmark(json);
+    test::benchmark(json);
     return test::failures != 0;
   }
   test::lmHeadTopK(selection);
   test::vocabParallelArgmax(selection);
+  test::mergeTopK(selection);
   std::printf("%d checks, %d failed\n", test::checks, test::failures);
   return test::failures != 0;
 }

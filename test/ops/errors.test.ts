@@ -1,5 +1,6 @@
 /** One test for each way that an op throws; after each, no tensor has leaked and the next call works. */
 import * as tf from '@tensorflow/tfjs-core';
+import type { ShardTransport } from 'tfjs-lm-head';
 import {
   LmHead,
   lmHeadTopK,
@@ -15,6 +16,24 @@ import type { LmHeadTopKAttrs } from '../../src/kernel_names';
 import { LmHeadTopK, PackBinary, QuantizeActivations, UnpackBinary } from '../../src/kernel_names';
 import { runKernel } from '../../src/ops/run_kernel';
 import { describeEachBackend } from '../backends';
+
+/** A transport of two ranks whose other rank does what `answer` says with the numbers of this one. */
+function pair(answer: (mine: Int32Array) => unknown): ShardTransport {
+  return { rank: 0, worldSize: 2, allGather: (mine) => answer(mine) as Int32Array };
+}
+
+/** A pair whose other rank says the same, but for what `change` does to it: [op, rows, k, logSumExp, vocabStart, vocabSize, ...]. */
+function twin(change: (theirs: number[]) => void): ShardTransport {
+  return pair((mine) => {
+    const theirs = Array.from(mine);
+    change(theirs);
+    return Int32Array.from([...mine, ...theirs]);
+  });
+}
+
+function broken(): never {
+  throw new Error('the cable is out');
+}
 
 /** What a test may use; made before and disposed after it, so that a leak shows. */
 interface Fixture {
@@ -101,7 +120,7 @@ const TOP_K: Fault[] = [
   ['a NaN vocabStart', "'vocabStart' must be an integer in [0, 2147483642], but got NaN", (f) => lmHeadTopK(f.hidden, f.head, 1, { vocabStart: NaN })],
   ['a fractional vocabStart', "'vocabStart' must be an integer in [0, 2147483642], but got 0.5", (f) => lmHeadTopK(f.hidden, f.head, 1, { vocabStart: 0.5 })],
   ['a vocabStart whose ids overflow', "'vocabStart' must be an integer in [0, 2147483642], but got 2147483643", (f) => lmHeadTopK(f.hidden, f.head, 1, { vocabStart: 2 ** 31 - 5 })],
-  ['an unknown option', "'options' must have no other keys than bias, transposeWeight, vocabStart, logSumExp, but got 'softcap'", (f) => lmHeadTopK(f.hidden, f.head, 1, untyped({ softcap: 1 }))],
+  ['an unknown option', "'options' must have no other keys than bias, transposeWeight, vocabStart, logSumExp, group, but got 'softcap'", (f) => lmHeadTopK(f.hidden, f.head, 1, untyped({ softcap: 1 }))],
   ['options that are a tensor', "'options' must be an object, but got a float32 tensor of shape [5]", (f) => lmHeadTopK(f.hidden, f.head, 1, untyped(f.bias))],
   ['options that are null', "'options' must be an object, but got null", (f) => lmHeadTopK(f.hidden, f.head, 1, untyped(null))],
 ];
@@ -129,7 +148,7 @@ const TOP_K_BINARY: Fault[] = [
   ['int32 scales', "'scales' must have dtype float32, but got dtype int32", (f) => lmHeadTopKBinary(f.int, f.intScale, f.bits, f.bits, { groupSize: 32, k: 1 })],
   ['scales for other groups', "'scales' must have shape [5,1] to go with bits, but got shape [5,2]", (f) => lmHeadTopKBinary(f.int, f.intScale, f.bits, f.scales, { groupSize: 64, k: 1 })],
   ['a scale that overflows float16', "'scales' must be finite and not overflow float16, but got a scale that is not", (f) => lmHeadTopKBinary(f.int, f.intScale, f.bits, tf.fill([5, 2], 65520), { groupSize: 32, k: 1 })],
-  ['a group size that is no multiple of 32', "'groupSize' must be a positive multiple of 32, but got 16", (f) => lmHeadTopKBinary(f.int, f.intScale, f.bits, f.scales, { groupSize: 16, k: 1 })],
+  ['a group size that is no multiple of 32', "'groupSize' must be a multiple of 32 in [32, 32768], but got 16", (f) => lmHeadTopKBinary(f.int, f.intScale, f.bits, f.scales, { groupSize: 16, k: 1 })],
   ['a default group size that does not divide', "'bits' must have a hiddenSize that is a multiple of groupSize (128), but got hiddenSize 64", (f) => lmHeadTopKBinary(f.int, f.intScale, f.bits, f.scales, { k: 1 })],
   ['a default k over the vocabulary', "'k' must be an integer in [0, 5], but got 50", (f) => lmHeadTopKBinary(f.int, f.intScale, f.bits, f.scales, { groupSize: 32 })],
   ['a bias of the wrong length', "'bias' must have shape [5] (the vocabulary), but got shape [1]", (f) => lmHeadTopKBinary(f.int, f.intScale, f.bits, f.scales, { groupSize: 32, k: 1, bias: [1] })],
@@ -170,9 +189,10 @@ const DENSE_HEAD: Fault[] = [
 
 // prettier-ignore
 const BINARY_HEAD: Fault[] = [
-  ['a group size that is no multiple of 32', "'groupSize' must be a positive multiple of 32, but got 48", (f) => LmHead.binary({ bits: f.bits, scales: f.scales, groupSize: 48 })],
-  ['a NaN group size', "'groupSize' must be a positive multiple of 32, but got NaN", (f) => LmHead.binary({ bits: f.bits, scales: f.scales, groupSize: NaN })],
-  ['a group size of 0', "'groupSize' must be a positive multiple of 32, but got 0", (f) => LmHead.binary({ bits: f.bits, scales: f.scales, groupSize: 0 })],
+  ['a group size that is no multiple of 32', "'groupSize' must be a multiple of 32 in [32, 32768], but got 48", (f) => LmHead.binary({ bits: f.bits, scales: f.scales, groupSize: 48 })],
+  ['a group size that is too large', "'groupSize' must be a multiple of 32 in [32, 32768], but got 32800", () => LmHead.binary({ bits: tf.ones([1, 1025], 'int32'), scales: tf.ones([1, 1]), groupSize: 32800 })],
+  ['a NaN group size', "'groupSize' must be a multiple of 32 in [32, 32768], but got NaN", (f) => LmHead.binary({ bits: f.bits, scales: f.scales, groupSize: NaN })],
+  ['a group size of 0', "'groupSize' must be a multiple of 32 in [32, 32768], but got 0", (f) => LmHead.binary({ bits: f.bits, scales: f.scales, groupSize: 0 })],
   ['a hiddenSize that is no multiple of groupSize', "'bits' must have a hiddenSize that is a multiple of groupSize (128), but got hiddenSize 64", (f) => LmHead.binary({ bits: f.bits, scales: f.scales })],
   ['scales for other groups', "'scales' must have shape [5,1] to go with bits, but got shape [5,2]", (f) => LmHead.binary({ bits: f.bits, scales: f.scales, groupSize: 64 })],
   ['scales for another vocabulary', "'scales' must have shape [5,2] to go with bits, but got shape [4,2]", (f) => LmHead.binary({ bits: f.bits, scales: tf.ones([4, 2]), groupSize: 32 })],
@@ -193,7 +213,8 @@ const BINARY_HEAD: Fault[] = [
 const BINARIZE: Fault[] = [
   ['a hiddenSize that is no multiple of 32', "'weight' must have a hiddenSize that is a multiple of groupSize (32), but got hiddenSize 33", () => LmHead.binarize(tf.ones([2, 33]), { groupSize: 32 })],
   ['a hiddenSize that is no multiple of groupSize', "'weight' must have a hiddenSize that is a multiple of groupSize (128), but got hiddenSize 64", (f) => LmHead.binarize(f.weight)],
-  ['a fractional group size', "'groupSize' must be a positive multiple of 32, but got 32.5", (f) => LmHead.binarize(f.weight, { groupSize: 32.5 })],
+  ['a group size that is too large', "'groupSize' must be a multiple of 32 in [32, 32768], but got 65536", () => LmHead.binarize(tf.ones([1, 65536]), { groupSize: 65536 })],
+  ['a fractional group size', "'groupSize' must be a multiple of 32 in [32, 32768], but got 32.5", (f) => LmHead.binarize(f.weight, { groupSize: 32.5 })],
   ['a mean that overflows float16', "'weight' must have groups whose mean |w| is finite and does not overflow float16", () => LmHead.binarize(tf.fill([2, 32], -65520), { groupSize: 32 })],
   ['a NaN weight', "'weight' must have groups whose mean |w| is finite", () => LmHead.binarize(tf.fill([2, 32], NaN), { groupSize: 32 })],
   ['an int32 weight', "'weight' must have dtype float32, but got dtype int32", (f) => LmHead.binarize(f.int, { groupSize: 32 })],
@@ -219,7 +240,7 @@ const ARGMAX: Fault[] = [
   ['columnMajor that is no boolean', "'columnMajor' must be true or false, but got 'F'", (f) => vocabParallelArgmax(f.hidden, { columnMajor: untyped('F') })],
   ['column-major logits of rank 1', "'logits' must have shape [columns, rows] when columnMajor is set, but got shape [5]", (f) => vocabParallelArgmax(f.bias, { columnMajor: true })],
   ['column-major logits without columns', "'logits' must have at least one column, but got shape [0,5]", () => vocabParallelArgmax(tf.ones([0, 5]), { columnMajor: true })],
-  ['an unknown option', "'options' must have no other keys than vocabStart, vocabSize, columnMajor, but got 'axis'", (f) => vocabParallelArgmax(f.hidden, untyped({ axis: 1 }))],
+  ['an unknown option', "'options' must have no other keys than vocabStart, vocabSize, columnMajor, group, but got 'axis'", (f) => vocabParallelArgmax(f.hidden, untyped({ axis: 1 }))],
 ];
 
 // prettier-ignore
@@ -261,18 +282,72 @@ const packed = () => tf.zeros([1, 64 * 4 + 64 * 2], 'int32');
 const NATIVE: Fault[] = [
   ['PackBinary: bits of rank 1', "PackBinary: input 'bits' must have rank 2, but got shape [5]", (f) => runKernel(PackBinary, { bits: tf.ones([5], 'int32'), scales: f.scales }, { groupSize: 32 })],
   ['PackBinary: scales for other groups', "PackBinary: input 'scales' must have shape [5,1], but got [5,2]", (f) => runKernel(PackBinary, { bits: f.bits, scales: f.scales }, { groupSize: 64 })],
-  ['PackBinary: a group size that does not divide', "PackBinary: attribute 'group_size' must be a multiple of 32 that divides 64, but got 96", (f) => runKernel(PackBinary, { bits: f.bits, scales: f.scales }, { groupSize: 96 })],
+  ['PackBinary: a group size that does not divide', "PackBinary: attribute 'group_size' must be a multiple of 32, at most 32768, that divides 64, but got 96", (f) => runKernel(PackBinary, { bits: f.bits, scales: f.scales }, { groupSize: 96 })],
+  ['PackBinary: a group size that is too large', "PackBinary: attribute 'group_size' must be a multiple of 32, at most 32768, that divides 32800, but got 32800", () => runKernel(PackBinary, { bits: tf.ones([1, 1025], 'int32'), scales: tf.ones([1, 1]) }, { groupSize: 32800 })],
   ['UnpackBinary: another layout', "UnpackBinary: input 'packed' must have shape [2,384], but got [1,384]", () => runKernel(UnpackBinary, { packed: packed() }, { vocabSize: 65, hiddenSize: 64, groupSize: 32 })],
   ['UnpackBinary: a negative vocabulary', "UnpackBinary: attribute 'vocab_size' must be 0 to 2^31 - 1, but got -1", () => runKernel(UnpackBinary, { packed: packed() }, { vocabSize: -1, hiddenSize: 64, groupSize: 32 })],
-  ['UnpackBinary: a group size of 0', "UnpackBinary: attribute 'group_size' must be a multiple of 32 that divides 64, but got 0", () => runKernel(UnpackBinary, { packed: packed() }, { vocabSize: 5, hiddenSize: 64, groupSize: 0 })],
+  ['UnpackBinary: a group size of 0', "UnpackBinary: attribute 'group_size' must be a multiple of 32, at most 32768, that divides 64, but got 0", () => runKernel(UnpackBinary, { packed: packed() }, { vocabSize: 5, hiddenSize: 64, groupSize: 0 })],
   ['QuantizeActivations: a scalar', "QuantizeActivations: input 'hidden' must have rank 1 or higher, but got a scalar", () => runKernel(QuantizeActivations, { hidden: tf.scalar(1) }, {})],
   ['LmHeadTopK: a binary weight of another layout', "LmHeadTopK: input 'weight' must have shape [1,384], but got [5,2]", (f) => rawTopK({ hidden: f.hidden, weight: f.bits }, {})],
   ['LmHeadTopK: a binary weight of another vocabulary', "LmHeadTopK: input 'weight' must have shape [2,384], but got [1,384]", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { vocabSize: 65 })],
   ['LmHeadTopK: no vocab_size with a binary head', "LmHeadTopK: attribute 'vocab_size' must be at least 1 with format binary, and 0 with another, but got 0", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { vocabSize: 0 })],
+  ['LmHeadTopK: a binary weight of another layout in a rank without ids', "LmHeadTopK: input 'weight' must have shape [0,384], but got [1,384]", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { vocabSize: 0, group: 1e9 })],
   ['LmHeadTopK: a vocab_size with a dense head', "LmHeadTopK: attribute 'vocab_size' must be at least 1 with format binary, and 0 with another, but got 5", (f) => rawTopK({ hidden: f.hidden, weight: f.weight }, { format: 'float32', groupSize: 0 })],
-  ['LmHeadTopK: a group size that does not divide', "LmHeadTopK: attribute 'group_size' must be a multiple of 32 that divides 64, but got 128", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { groupSize: 128 })],
+  ['LmHeadTopK: a group size that does not divide', "LmHeadTopK: attribute 'group_size' must be a multiple of 32, at most 32768, that divides 64, but got 128", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { groupSize: 128 })],
   ['LmHeadTopK: hidden_scale for other rows', "LmHeadTopK: input 'hidden_scale' must have shape [2], but got [5]", (f) => rawTopK({ hidden: f.hidden, weight: packed(), hiddenScale: f.bias }, {})],
   ['LmHeadTopK: hidden_scale with a dense head', "LmHeadTopK: input 'hidden_scale' needs format binary", (f) => rawTopK({ hidden: f.hidden, weight: f.weight, hiddenScale: f.intScale }, { format: 'float32', groupSize: 0, vocabSize: 0 })],
+];
+
+// prettier-ignore
+const ARGMAX_GROUP: Fault[] = [
+  ['a group without allGather', "'group' must be a TensorParallelGroup or {rank, worldSize, allGather}, but got a value of type Object", (f) => vocabParallelArgmax(f.hidden, { group: untyped({ rank: 0, worldSize: 2 }) })],
+  ['a group that is null', "'group' must be a TensorParallelGroup or {rank, worldSize, allGather}, but got null", (f) => vocabParallelArgmax(f.hidden, { group: untyped(null) })],
+  ['a world of no ranks', "'group.worldSize' must be an integer in [1, 2147483647], but got 0", (f) => vocabParallelArgmax(f.hidden, { group: { ...pair(broken), worldSize: 0 } })],
+  ['a rank that is not in the world', "'group.rank' must be an integer in [0, 1], but got 2", (f) => vocabParallelArgmax(f.hidden, { group: { ...pair(broken), rank: 2 } })],
+  ['several shards', "'logits' must be one tensor, this rank's shard, when group is set, but got an array of 2", (f) => vocabParallelArgmax([f.hidden, f.hidden], { group: pair(broken) })],
+  ['no columns where there is one rank', "'logits' must have at least one column, but got shape [2,0]", () => vocabParallelArgmax(tf.ones([2, 0]), { group: { ...pair(broken), worldSize: 1 } })],
+  ['a vocabSize over the columns', "'vocabSize' must be an integer in [0, 64], but got 65", (f) => vocabParallelArgmax(f.hidden, { vocabSize: 65, group: pair(broken) })],
+  ['too few numbers from all', "'group.allGather' must return 2 x 38 numbers, by rank, but got 38 (do all ranks make the same call?)", (f) => vocabParallelArgmax(f.hidden, { group: pair((mine) => mine) })],
+  ['numbers of another type', "'group.allGather' must return an Int32Array, but got a value of type Float32Array", (f) => vocabParallelArgmax(f.hidden, { group: pair((mine) => new Float32Array(2 * mine.length)) })],
+  ['a promise', "'group.allGather' must return an Int32Array, but got a value of type Promise", (f) => vocabParallelArgmax(f.hidden, { group: pair((mine) => Promise.resolve(mine)) })],
+  ['no numbers', "'group.allGather' must return an Int32Array, but got undefined", (f) => vocabParallelArgmax(f.hidden, { group: pair(() => undefined) })],
+  ['a rank with other rows', "'group' must see the same call from every rank (vocabParallelArgmax, 2 rows), but got vocabParallelArgmax, 3 rows from rank 1", (f) => vocabParallelArgmax(f.hidden, { group: twin((theirs) => theirs[1]++) })],
+  ['a rank with another op', "'group' must see the same call from every rank (vocabParallelArgmax, 2 rows), but got lmHeadTopK, 2 rows, k 1 from rank 1", (f) => vocabParallelArgmax(f.hidden, { group: twin((theirs) => theirs[0]++) })],
+  ['numbers of something else', "'group' must see the same call from every rank (vocabParallelArgmax, 2 rows), but got no call from rank 1", (f) => vocabParallelArgmax(f.hidden, { group: twin((theirs) => (theirs[0] = 0)) })],
+  ['the same ids in two ranks', "'vocabStart' must give every rank ids of its own, but got [5, 69) in rank 0 and [5, 69) in rank 1", (f) => vocabParallelArgmax(f.hidden, { vocabStart: 5, group: twin(() => undefined) })],
+  ['ids that overlap by one', "'vocabStart' must give every rank ids of its own, but got [0, 6) in rank 1 and [5, 69) in rank 0", (f) => vocabParallelArgmax(f.hidden, { vocabStart: 5, group: twin((theirs) => theirs.splice(4, 2, 0, 6)) })],
+  ['a vocabulary without ids', "'group' must hold at least one id of the vocabulary, but got none in any rank", (f) => vocabParallelArgmax(f.hidden, { vocabSize: 0, group: twin(() => undefined) })],
+];
+
+// prettier-ignore
+const TOP_K_GROUP: Fault[] = [
+  ['a group without allGather', "'group' must be a TensorParallelGroup or {rank, worldSize, allGather}, but got 'nccl'", (f) => lmHeadTopK(f.hidden, f.head, 1, { group: untyped('nccl') })],
+  ['a k over all shards', "'k' must be an integer in [0, 10], but got 11", (f) => lmHeadTopK(f.hidden, f.head, 11, { group: twin((theirs) => (theirs[4] = 5)) })],
+  ['a k that no vocabulary has', "'k' must be an integer in [0, 134217728], but got 134217729", (f) => lmHeadTopK(f.hidden, f.head, 2 ** 27 + 1, { group: pair(broken) })],
+  ['another k', "'group' must see the same call from every rank (lmHeadTopK, 2 rows, k 1, logSumExp), but got lmHeadTopK, 2 rows, k 1 from rank 1", (f) => lmHeadTopK(f.hidden, f.head, 1, { logSumExp: true, group: twin((theirs) => theirs[3]--) })],
+  ['the same ids in two ranks', "'vocabStart' must give every rank ids of its own, but got [0, 5) in rank 0 and [0, 5) in rank 1", (f) => lmHeadTopK(f.hidden, f.head, 1, { group: twin(() => undefined) })],
+];
+
+// prettier-ignore
+const SHARD_HEAD: Fault[] = [
+  ['a rank that is not in the world', "'rank' must be an integer in [0, 1], but got 2", (f) => LmHead.shard(f.weight, { rank: 2, worldSize: 2 })],
+  ['no worldSize', "'worldSize' must be an integer in [1, 2147483647], but got undefined", (f) => LmHead.shard(f.weight, untyped({ rank: 0 }))],
+  ['a multipleOf of 0', "'multipleOf' must be an integer in [1, 2147483647], but got 0", (f) => LmHead.shard(f.weight, { rank: 0, worldSize: 2, multipleOf: 0 })],
+  ['an unknown format', "'format' must be 'float32', 'bfloat16', 'float16' or 'binary', but got 'int8'", (f) => LmHead.shard(f.weight, untyped({ rank: 0, worldSize: 2, format: 'int8' }))],
+  ['a transposed binary head', "'transposed' must be left out with format 'binary', but got true", (f) => LmHead.shard(f.weight, { rank: 0, worldSize: 2, format: 'binary', transposed: true })],
+  ['transposed that is no boolean', "'transposed' must be true or false, but got 1", (f) => LmHead.shard(f.weight, untyped({ rank: 0, worldSize: 2, transposed: 1 }))],
+  ['groupSize with a dense format', "'groupSize' must be left out with format 'float32', but got 128", (f) => LmHead.shard(f.weight, { rank: 0, worldSize: 2, groupSize: 128 })],
+  ['an int32 weight', "'weight' must have dtype float32, but got dtype int32", (f) => LmHead.shard(f.int, { rank: 0, worldSize: 2 })],
+  ['a weight of rank 1', "'weight' must have shape [vocabulary, hidden], both at least 1, but got shape [5]", (f) => LmHead.shard(untyped(f.bias), { rank: 0, worldSize: 2 })],
+  ['a bias of the shard', "'bias' must have shape [5] (the vocabulary), but got shape [1]", (f) => LmHead.shard(f.weight, { rank: 0, worldSize: 2, bias: [1] })],
+  ['an unknown option', "'options' must have no other keys than rank, worldSize, multipleOf, format, bias, transposed, groupSize, but got 'dtype'", (f) => LmHead.shard(f.weight, untyped({ rank: 0, worldSize: 2, dtype: 'float16' }))],
+];
+
+// prettier-ignore
+const SHARD_RANGE: Fault[] = [
+  ['a vocabulary of 0', "'vocabSize' must be an integer in [1, 2147483647], but got 0", () => LmHead.shardRange(0, { rank: 0, worldSize: 2 })],
+  ['a rank that is not in the world', "'rank' must be an integer in [0, 1], but got -1", () => LmHead.shardRange(5, { rank: -1, worldSize: 2 })],
+  ['an unknown option', "'options' must have no other keys than rank, worldSize, multipleOf, but got 'padTo'", () => LmHead.shardRange(5, untyped({ rank: 0, worldSize: 2, padTo: 8 }))],
 ];
 
 describeEachBackend('errors', (backend) => {
@@ -300,6 +375,10 @@ describeEachBackend('errors', (backend) => {
     ['vocabParallelArgmax', ARGMAX],
     ['localArgmaxCandidates', CANDIDATES],
     ['pickFromCandidates', PICK],
+    ['vocabParallelArgmax', ARGMAX_GROUP],
+    ['lmHeadTopK', TOP_K_GROUP],
+    ['LmHead.shard', SHARD_HEAD],
+    ['LmHead.shardRange', SHARD_RANGE],
   ])('%s refuses', (op, faults) => {
     it.each(faults)('%s', (_what, message, call) => {
       const before = tf.memory().numTensors;
@@ -334,6 +413,27 @@ describeEachBackend('errors', (backend) => {
     expect(() => LmHead.dense([[1, 2]], { bias: [1, 2] })).toThrow("argument 'bias'");
     expect(() => LmHead.dense([[65520]], { dtype: 'float16' })).toThrow("argument 'weight'");
     expect(() => LmHead.binarize([new Float32Array(32).fill(NaN)], { groupSize: 32 })).toThrow("argument 'weight'");
+    expect(tf.memory().numTensors).toBe(before);
+  });
+
+  it('hands on why a transport failed, and leaves nothing behind', () => {
+    const { hidden, head } = fixture;
+    const before = tf.memory().numTensors;
+    const failure = (call: () => unknown) => {
+      try {
+        call();
+      } catch (error) {
+        return error as Error;
+      }
+      return undefined;
+    };
+    for (let i = 0; i < 10; i++) {
+      const argmax = failure(() => vocabParallelArgmax(hidden, { group: pair(broken) }));
+      expect(argmax?.message).toBe('Error in vocabParallelArgmax: allGather failed in rank 0: the cable is out');
+      expect((argmax?.cause as Error).message).toBe('the cable is out');
+      const topK = failure(() => lmHeadTopK(hidden, head, 3, { logSumExp: true, group: pair(broken) }));
+      expect(topK?.message).toBe('Error in lmHeadTopK: allGather failed in rank 0: the cable is out');
+    }
     expect(tf.memory().numTensors).toBe(before);
   });
 

@@ -10,6 +10,7 @@ import {
 } from 'tfjs-lm-head';
 import { describeEachBackend } from '../backends';
 import { FORMATS, inject, randomFloats } from '../cases';
+import { inAllRanks } from '../simulated_ranks';
 
 /** What TensorFlow itself holds, beside tfjs's own count. */
 function counts(): number[] {
@@ -108,6 +109,23 @@ describeEachBackend('1000 calls leave nothing behind', () => {
     for (let i = 0; i < 300; i++) once();
     expect(counts()).toEqual(before);
     weight.dispose();
+  });
+
+  it('ops with a group', () => {
+    const logits = tf.tensor2d(randomFloats(20, 3), [2, 10]);
+    const { hidden, head, dispose } = inject('bfloat16', [randomFloats(50, 1), randomFloats(50, 2)]);
+    const once = () => {
+      inAllRanks(2, (group) => vocabParallelArgmax(logits, { vocabStart: 10 * group.rank, group }).dispose());
+      inAllRanks(2, (group) =>
+        tf.dispose(lmHeadTopK(hidden, head, 60, { vocabStart: 50 * group.rank, logSumExp: true, group })),
+      );
+    };
+    once();
+    const before = counts();
+    for (let i = 0; i < 200; i++) once();
+    expect(counts()).toEqual(before);
+    logits.dispose();
+    dispose();
   });
 
   it('making and disposing heads', () => {

@@ -221,6 +221,93 @@ describeEachBackend('LmHead', (backend) => {
     }
   });
 
+  describe('shards', () => {
+    const ranges = (vocabSize: number, worldSize: number, multipleOf?: number) =>
+      Array.from({ length: worldSize }, (_, rank) => {
+        const { begin, end } = LmHead.shardRange(vocabSize, { rank, worldSize, multipleOf });
+        return [begin, end];
+      });
+
+    it('are equal slices of the padded vocabulary, without the padding', () => {
+      expect(ranges(131072, 4)).toEqual([0, 1, 2, 3].map((rank) => [32768 * rank, 32768 * (rank + 1)]));
+      expect(ranges(32001, 4)).toEqual(
+        [0, 8016, 16032, 24048, 32001].flatMap((end, i, all) => (i ? [[all[i - 1], end]] : [])),
+      );
+      expect(ranges(32001, 2, 256)).toEqual([
+        [0, 16128],
+        [16128, 32001],
+      ]);
+      expect(ranges(100, 3)).toEqual([
+        [0, 64],
+        [64, 100],
+        [100, 100],
+      ]);
+      expect(ranges(65, 4)).toEqual([
+        [0, 32],
+        [32, 64],
+        [64, 65],
+        [65, 65],
+      ]);
+      expect(ranges(10, 3, 1)).toEqual([
+        [0, 4],
+        [4, 8],
+        [8, 10],
+      ]);
+      expect(ranges(7, 1)).toEqual([[0, 7]]);
+    });
+
+    it('cover every vocabulary once, with slices that are equal as far as it goes', () => {
+      fc.assert(
+        fc.property(
+          fc.integer({ min: 1, max: 5000 }),
+          fc.integer({ min: 1, max: 16 }),
+          fc.integer({ min: 1, max: 130 }),
+          (vocabSize, worldSize, multipleOf) => {
+            const all = ranges(vocabSize, worldSize, multipleOf);
+            const slice = (all[0][1] === vocabSize ? undefined : all[0][1]) ?? vocabSize;
+            expect(all.map(([begin]) => begin)).toEqual(all.map((_, rank) => Math.min(vocabSize, rank * slice)));
+            expect(all.map(([, end]) => end)).toEqual(all.map((_, rank) => Math.min(vocabSize, (rank + 1) * slice)));
+            if (slice < vocabSize) expect((slice * worldSize) % multipleOf).toBe(0);
+          },
+        ),
+        { numRuns: 500, seed: 3 },
+      );
+    });
+
+    it.each(FORMATS)('%s: hold the rows of their range, and know their place', (format) => {
+      const weights = randomFloats(100 * 64, 9);
+      const bias = randomFloats(100, 10);
+      const weight = tf.tensor2d(weights, [100, 64]);
+      const groupSize = format === 'binary' ? 32 : undefined;
+      const before = tf.memory().numTensors;
+      const heads = [0, 1, 2].map((rank) => LmHead.shard(weight, { rank, worldSize: 3, format, groupSize, bias }));
+      expect(heads.map((head) => [head.format, head.vocabStart, head.vocabSize, head.wholeVocabSize])).toEqual([
+        [format, 0, 64, 100],
+        [format, 64, 36, 100],
+        [format, 100, 0, 100],
+      ]);
+      expect(heads.map(({ hiddenSize }) => hiddenSize)).toEqual([64, 64, 64]);
+      expect(heads[2].bytes).toBe(0);
+      const whole =
+        format === 'binary'
+          ? LmHead.binarize(weight, { groupSize, bias })
+          : LmHead.dense(weight, { dtype: format, bias });
+      expect([whole.vocabStart, whole.wholeVocabSize]).toEqual([0, undefined]);
+      tf.tidy(() => {
+        const all = lmHeadTopK(tf.ones([64]), whole, 100);
+        const scores = new Map(Array.from(all.indices.dataSync(), (id, i) => [id, all.values.dataSync()[i]]));
+        const part = lmHeadTopK(tf.ones([64]), heads[1], 36);
+        const ids = Array.from(part.indices.dataSync());
+        expect([...ids].sort((a, b) => a - b)).toEqual(Array.from({ length: 36 }, (_, i) => 64 + i)); // without being told
+        expect(Array.from(part.values.dataSync())).toEqual(ids.map((id) => scores.get(id)));
+      });
+      [...heads, whole].forEach((head) => head.dispose());
+      expect(heads.every((head) => head.isDisposed)).toBe(true);
+      expect(tf.memory().numTensors).toBe(before);
+      weight.dispose();
+    });
+  });
+
   it('snapshots a variable', () => {
     const variable = tf.variable(tf.tensor2d([[1], [2]]));
     const head = LmHead.dense(variable);

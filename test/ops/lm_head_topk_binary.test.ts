@@ -76,6 +76,30 @@ describeEachBackend('lmHeadTopKBinary', () => {
     });
   });
 
+  it.each([1, 9, 33])('keeps every digit of the largest sums of the largest groups: %i rows', (rows) => {
+    const [vocabSize, hiddenSize, groupSize] = [3, 65536, 32768];
+    const weights = randomWeights(vocabSize, hiddenSize, groupSize);
+    weights.signs.fill(1, 0, hiddenSize);
+    weights.signs.fill(-1, hiddenSize, 2 * hiddenSize);
+    const q = new Int32Array(rows * hiddenSize).fill(127);
+    q.fill(-127, (rows - 1) * hiddenSize);
+    const expected = quantizedScores({ q, scale: new Float32Array(rows).fill(1) }, weights);
+    tf.tidy(() => {
+      const { bits, scales } = tensorsOf(weights);
+      const options = { groupSize, k: vocabSize };
+      const result = lmHeadTopKBinary(
+        tf.tensor2d(q, [rows, hiddenSize], 'int32'),
+        tf.ones([rows]),
+        bits,
+        scales,
+        options,
+      );
+      const { values, ids } = take(result);
+      ids.forEach((row, r) => expect(bitsOf(values[r])).toEqual(bitsOf(row.map((id) => expected[r][id]))));
+      expect(ids).toEqual(expected.map((row) => rankIds(row, vocabSize)));
+    });
+  });
+
   it('has groups of 128 and a k of 50 unless told, and keeps leading dimensions', () => {
     tf.tidy(() => {
       const { bits, scales } = tensorsOf(randomWeights(60, 256, 128));

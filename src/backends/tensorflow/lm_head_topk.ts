@@ -8,7 +8,7 @@ export const lmHeadTopKConfig: KernelConfig = {
   backendName: 'tensorflow',
   kernelFunc: ({ inputs, attrs, backend }) => {
     const { hidden, weight, hiddenScale, bias } = inputs as LmHeadTopKInputs;
-    const { format, k, groupSize, vocabSize, transposeWeight, vocabStart, logSumExp } =
+    const { format, k, groupSize, vocabSize, transposeWeight, vocabStart, logSumExp, group } =
       attrs as unknown as LmHeadTopKAttrs;
     // Defaults are left to the op, and Tweight to TensorFlow, which sees the tensor: an attribute costs host time.
     const opAttrs: OpAttrs = { format, k };
@@ -19,6 +19,7 @@ export const lmHeadTopKConfig: KernelConfig = {
     if (vocabSize !== 0) opAttrs['vocab_size'] = vocabSize;
     if (transposeWeight) opAttrs['transpose_weight'] = true;
     if (vocabStart !== 0) opAttrs['vocab_start'] = vocabStart;
+    if (group) opAttrs['group'] = group;
     const tensors = [hidden, weight];
     if (hiddenScale) tensors.push(hiddenScale);
     if (bias) tensors.push(bias);

@@ -2,21 +2,22 @@ import type { KernelConfig } from '@tensorflow/tfjs-core';
 import type { VocabParallelArgmaxAttrs } from '../../kernel_names';
 import { VocabParallelArgmax } from '../../kernel_names';
 import { shardList } from '../cpu/vocab_parallel_argmax';
-import { runOp } from './op';
+import { runOp, type OpAttrs } from './op';
 
 export const vocabParallelArgmaxConfig: KernelConfig = {
   kernelName: VocabParallelArgmax,
   backendName: 'tensorflow',
   kernelFunc: ({ inputs, attrs, backend }) => {
     const shards = shardList(inputs);
-    const { vocabStart, vocabSize, columnMajor } = attrs as unknown as VocabParallelArgmaxAttrs;
-    const opAttrs = {
+    const { vocabStart, vocabSize, columnMajor, group } = attrs as unknown as VocabParallelArgmaxAttrs;
+    const opAttrs: OpAttrs = {
       N: shards.length,
       T: { dtype: shards[0].dtype },
       vocab_start: vocabStart,
       vocab_size: vocabSize,
       column_major: columnMajor,
     };
+    if (group) opAttrs['group'] = group;
     return runOp(backend, VocabParallelArgmax, opAttrs, shards, 1)[0];
   },
 };

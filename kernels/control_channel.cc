@@ -1,0 +1,237 @@
+#include "control_channel.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace lm_head {
+namespace {
+
+// How often a rank says how far it is, and the same while another rank waits for that.
+constexpr Milliseconds kPulse(200), kHurriedPulse(5);
+// How much longer a rank waits for rank 0's decision than rank 0 takes to make it.
+constexpr Milliseconds kGrace(2000);
+
+}  // namespace
+
+ControlChannel::ControlChannel(const RendezvousOptions& options, ControlHooks hooks)
+    : rank_(options.rank), timeout_(options.timeout), hooks_(std::move(hooks)) {
+  Rendezvous rendezvous = meetRanks(options);
+  greeting_ = std::move(rendezvous.greeting);
+  peers_ = std::move(rendezvous.peers);
+  if (rank_ == 0) hub_ = std::make_unique<ControlHub>(options.worldSize, timeout_);
+  wakeUp_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  lastAdvance_ = Clock::now();
+  lastHeard_.assign(peers_.size(), lastAdvance_);
+  watcher_ = std::thread([this] { watch(); });
+}
+
+int64_t ControlChannel::beginStep(const std::string& signature) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  throwIfFailed();
+  const int64_t step = begun_ + 1;
+  const bool changed = signature != signature_;
+  if (changed) {
+    signatureBefore_ = std::move(signature_);
+    signature_ = signature;
+    signatureSince_ = step;
+  }
+  if (changed || asked_.count(step) != 0) {
+    toHub({MessageType::kVote, rank_, step, 0, signature});
+    const auto decided = [&] { return agreed_ >= step || !error_.empty(); };
+    if (!changed_.wait_for(lock, timeout_ + kGrace, decided)) setError("rank 0 does not answer");
+    throwIfFailed();
+    asked_.erase(asked_.begin(), asked_.upper_bound(step));
+  }
+  begun_ = step;
+  return step;
+}
+
+std::string ControlChannel::error() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return error_;
+}
+
+void ControlChannel::fail(const std::string& text) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  toHub({MessageType::kFail, rank_, 0, 0, text});
+  setError(text);
+}
+
+void ControlChannel::close() {
+  if (!watcher_.joinable()) return;
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (error_.empty()) {
+      toHub({MessageType::kLeave, rank_, begun_, 0, ""});
+      wake();
+      changed_.wait_for(lock, timeout_, [this] { return mayLeave_ || !error_.empty(); });
+    }
+    setError("this rank has closed the group");
+    stopping_ = true;
+  }
+  wake();
+  watcher_.join();
+  // What is closed with unread messages can take back what it has sent.
+  for (const auto& peer : peers_) {
+    if (peer != nullptr) peer->receive();
+  }
+  peers_.clear();
+}
+
+void ControlChannel::watch() {
+  for (bool told = false;;) {
+    std::vector<int> descriptors = {wakeUp_.get()};
+    for (const auto& peer : peers_) {
+      if (peer != nullptr && peer->isOpen()) descriptors.push_back(peer->descriptor());
+    }
+    bool failed = false, pending = false;
+    Milliseconds pulse = kPulse;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (stopping_) return;
+      failed = !error_.empty();
+      pending = hooks_.completedStep() < begun_;
+      if (hurry_) pulse = kHurriedPulse;
+    }
+    if (failed && !told) {
+      told = true;
+      hooks_.failed(pending);
+    }
+    waitForAny(descriptors, pulse);
+    uint64_t wakes = 0;
+    while (read(wakeUp_.get(), &wakes, sizeof(wakes)) > 0) {
+    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const Clock::time_point now = Clock::now();
+    receiveAll(now);
+    report(now);
+    if (hub_ != nullptr) {
+      hub_->look(now);
+      sendOutbox();
+    }
+  }
+}
+
+void ControlChannel::wake() {
+  const uint64_t one = 1;
+  // It can only fail when the watcher has not even seen the last wake-up.
+  [[maybe_unused]] const ssize_t written = write(wakeUp_.get(), &one, sizeof(one));
+}
+
+void ControlChannel::throwIfFailed() const {
+  if (!error_.empty()) throw std::runtime_error(error_);
+}
+
+void ControlChannel::receiveAll(Clock::time_point now) {
+  for (size_t rank = 0; rank < peers_.size(); ++rank) {
+    Connection* peer = peers_[rank].get();
+    if (peer == nullptr || !peer->isOpen()) continue;
+    const std::vector<Message> messages = peer->receive();
+    for (const Message& message : messages) {
+      if (hub_ != nullptr) {
+        hub_->receive(static_cast<int>(rank), message, now);
+      } else {
+        deliver(message);
+      }
+    }
+    const auto silence = std::chrono::duration_cast<Milliseconds>(now - lastHeard_[rank]);
+    if (!messages.empty()) {
+      lastHeard_[rank] = now;
+    } else if (silence > std::max(timeout_, 5 * kPulse)) {
+      lose(static_cast<int>(rank), "has been silent for " + std::to_string(silence.count()) + " ms");
+    }
+    if (!peer->isOpen()) lose(static_cast<int>(rank), "died: its connection was closed");
+  }
+}
+
+void ControlChannel::report(Clock::time_point now) {
+  if (now - lastReport_ < (hurry_ ? kHurriedPulse : kPulse)) return;
+  lastReport_ = now;
+  const int64_t completed = hooks_.completedStep();
+  const Message progress{MessageType::kProgress, rank_, begun_, completed, ""};
+  toHub(progress);
+  if (hub_ != nullptr) {
+    for (const auto& peer : peers_) {
+      if (peer != nullptr) peer->send(progress);
+    }
+  }
+  const std::string problem = error_.empty() ? hooks_.problem() : "";
+  if (!problem.empty()) {
+    toHub({MessageType::kFail, rank_, 0, 0, "rank " + std::to_string(rank_) + ": " + problem});
+  } else if (completed >= begun_ || completed != lastCompleted_) {
+    lastAdvance_ = now;
+    lastCompleted_ = completed;
+  } else if (now - lastAdvance_ > timeout_) {
+    lastAdvance_ = now;
+    const std::string& signature = completed + 1 >= signatureSince_ ? signature_ : signatureBefore_;
+    toHub({MessageType::kStuck, rank_, completed + 1, 0, signature});
+  }
+}
+
+void ControlChannel::lose(int rank, const std::string& how) {
+  if (hub_ != nullptr) {
+    hub_->lose(rank, how);
+  } else {
+    setError("rank 0 " + how);
+  }
+}
+
+void ControlChannel::toHub(const Message& message) {
+  if (hub_ == nullptr) return peers_[0]->send(message);
+  hub_->receive(0, message, Clock::now());
+  sendOutbox();
+}
+
+void ControlChannel::sendOutbox() {
+  std::deque<ControlHub::Outgoing>& outbox = hub_->outbox();
+  while (!outbox.empty()) {
+    const ControlHub::Outgoing next = std::move(outbox.front());
+    outbox.pop_front();
+    if (next.rank == 0) {
+      deliver(next.message);
+    } else {
+      peers_[next.rank]->send(next.message);
+    }
+  }
+}
+
+// What rank 0 has decided.
+void ControlChannel::deliver(const Message& message) {
+  switch (message.type) {
+    case MessageType::kAsk:
+      if (message.step > begun_) {
+        asked_.insert(message.step);
+      } else {
+        const std::string& signature = message.step >= signatureSince_ ? signature_ : signatureBefore_;
+        toHub({MessageType::kVote, rank_, message.step, 0, signature});
+      }
+      return;
+    case MessageType::kAgreed:
+      agreed_ = std::max(agreed_, message.step);
+      changed_.notify_all();
+      return;
+    case MessageType::kMayLeave:
+      mayLeave_ = true;
+      changed_.notify_all();
+      return;
+    case MessageType::kHurry:
+      hurry_ = true;
+      return;
+    case MessageType::kFail:
+      return setError(message.text);
+    default:
+      return;  // a pulse
+  }
+}
+
+void ControlChannel::setError(const std::string& text) {
+  if (!error_.empty()) return;
+  error_ = text;
+  changed_.notify_all();
+  wake();
+}
+
+}  // namespace lm_head

@@ -1,0 +1,124 @@
+#include "control_hub.h"
+
+#include <algorithm>
+
+namespace lm_head {
+
+std::string ranksText(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
+    text += std::to_string(ranks[i]);
+  }
+  return text;
+}
+
+void ControlHub::receive(int rank, const Message& message, Clock::time_point now) {
+  if (failed_) return;
+  Rank& sender = ranks_[rank];
+  switch (message.type) {
+    case MessageType::kProgress:
+      sender.begun = message.step;
+      sender.completed = message.completed;
+      return;
+    case MessageType::kVote:
+      return vote(rank, message, now);
+    case MessageType::kStuck: {
+      std::vector<int> late;
+      for (size_t other = 0; other < ranks_.size(); ++other) {
+        if (ranks_[other].begun < message.step) late.push_back(static_cast<int>(other));
+      }
+      if (!late.empty()) return fail(latecomers(late, message.step, message.text));
+      return fail("step " + std::to_string(message.step) + " (" + message.text + ") did not complete on rank " +
+                  std::to_string(rank) + " within " + std::to_string(timeout_.count()) +
+                  " ms, though all ranks have begun it");
+    }
+    case MessageType::kLeave:
+      sender.leaving = true;
+      sender.lastStep = message.step;
+      toAll({MessageType::kHurry, 0, 0, 0, ""});
+      return;
+    case MessageType::kFail:
+      return fail(message.text);
+    default:
+      return fail("rank " + std::to_string(rank) + " sent what no rank sends to rank 0");
+  }
+}
+
+void ControlHub::lose(int rank, const std::string& how) {
+  if (!ranks_[rank].gone) fail("rank " + std::to_string(rank) + " " + how);
+}
+
+void ControlHub::look(Clock::time_point now) {
+  if (failed_) return;
+  for (const auto& [step, ballot] : ballots_) {
+    if (now < ballot.deadline) continue;
+    std::vector<int> late;
+    std::string what;
+    for (size_t rank = 0; rank < ballot.votes.size(); ++rank) {
+      if (ballot.votes[rank].empty()) late.push_back(static_cast<int>(rank));
+      if (what.empty()) what = ballot.votes[rank];
+    }
+    return fail(latecomers(late, step, what));
+  }
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const Rank& leaver = ranks_[rank];
+    const bool hasAll = std::all_of(ranks_.begin(), ranks_.end(), [&](const Rank& other) {
+      return other.gone || other.completed >= leaver.lastStep;
+    });
+    if (!leaver.leaving || leaver.gone || !hasAll) continue;
+    outbox_.push_back({static_cast<int>(rank), {MessageType::kMayLeave, 0, 0, 0, ""}});
+    ranks_[rank].gone = true;
+    // The others cannot go on without it. They have all that was begun together.
+    fail("rank " + std::to_string(rank) + " has closed the group");
+    return;
+  }
+}
+
+void ControlHub::vote(int rank, const Message& message, Clock::time_point now) {
+  auto found = ballots_.find(message.step);
+  if (found == ballots_.end()) {
+    const Ballot ballot{std::vector<std::string>(ranks_.size()), now + timeout_};
+    found = ballots_.emplace(message.step, ballot).first;
+    toAll({MessageType::kAsk, 0, message.step, 0, ""});
+  }
+  found->second.votes[rank] = message.text;
+  decide(message.step);
+}
+
+void ControlHub::decide(int64_t step) {
+  const std::vector<std::string>& votes = ballots_.at(step).votes;
+  std::map<std::string, std::vector<int>> ranksOf;  // by vote
+  for (size_t rank = 0; rank < votes.size(); ++rank) {
+    if (!votes[rank].empty()) ranksOf[votes[rank]].push_back(static_cast<int>(rank));
+  }
+  if (ranksOf.size() > 1) {
+    std::string text;
+    for (const auto& [what, ranks] : ranksOf) {
+      text += (text.empty() ? "" : ", ") + ranksText(ranks) + (ranks.size() == 1 ? " runs " : " run ") + what;
+    }
+    return fail("the ranks differ in step " + std::to_string(step) + ": " + text);
+  }
+  if (ranksOf.begin()->second.size() < votes.size()) return;
+  ballots_.erase(step);
+  toAll({MessageType::kAgreed, 0, step, 0, ""});
+}
+
+void ControlHub::toAll(const Message& message) {
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (!ranks_[rank].gone) outbox_.push_back({static_cast<int>(rank), message});
+  }
+}
+
+void ControlHub::fail(const std::string& text) {
+  if (failed_) return;
+  failed_ = true;
+  toAll({MessageType::kFail, 0, 0, 0, text});
+}
+
+std::string ControlHub::latecomers(const std::vector<int>& late, int64_t step, const std::string& what) const {
+  return ranksText(late) + " did not come to step " + std::to_string(step) + " (" + what + ") within " +
+         std::to_string(timeout_.count()) + " ms";
+}
+
+}  // namespace lm_head

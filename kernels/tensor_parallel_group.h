@@ -1,0 +1,45 @@
+// Processes that answer one op together, each with its shard of the vocabulary.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "rendezvous.h"
+
+namespace lm_head {
+
+// This class itself is a group of one; what more ranks need is in tensor_parallel_group_gpu.h.
+class TensorParallelGroup {
+ public:
+  TensorParallelGroup(int rank, int worldSize) : rank_(rank), worldSize_(worldSize) {}
+  virtual ~TensorParallelGroup() = default;
+  TensorParallelGroup(const TensorParallelGroup&) = delete;
+  TensorParallelGroup& operator=(const TensorParallelGroup&) = delete;
+
+  int rank() const { return rank_; }
+  int worldSize() const { return worldSize_; }
+
+  // Why no op can use the group any more; empty while it is well.
+  virtual std::string error() const { return ""; }
+  // Waits until the other ranks have the data of this rank's last step, if they live, and leaves. May be called again.
+  virtual void close() {}
+
+ private:
+  const int rank_;
+  const int worldSize_;
+};
+
+// The open groups of this process, by handle, from 1 on. In options, rank, world size, address and timeout are the
+// caller's. A group of one needs neither GPU nor NCCL.
+// @throws std::runtime_error that says what is missing
+int64_t openTensorParallelGroup(const RendezvousOptions& options);
+// Harmless for a handle that is closed.
+void closeTensorParallelGroup(int64_t handle);
+std::string tensorParallelGroupError(int64_t handle);
+
+// The group that an op was given; null where it has nobody to talk to: handle 0, or a group of one.
+// @throws OpError that names the op when the group is closed
+std::shared_ptr<TensorParallelGroup> tensorParallelGroup(int64_t handle, const std::string& op);
+
+}  // namespace lm_head

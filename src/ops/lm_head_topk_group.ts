@@ -1,0 +1,93 @@
+import * as tf from '@tensorflow/tfjs-core';
+import { LogSumExp } from '../backends/cpu/log_sum_exp';
+import { TopK } from '../backends/order';
+import type { LmHeadTopKAttrs } from '../kernel_names';
+import { LmHeadTopK } from '../kernel_names';
+import type { ShardTransport } from '../shard_group';
+import { runKernel } from './run_kernel';
+import { exchange } from './shard_exchange';
+import { checkInteger } from './validate';
+
+/** Values and ids that a call may send: more would only be memory. */
+const MAX_SENT = 2 ** 28;
+
+/** The largest k where a rank cannot know the size of the whole vocabulary before the others have told theirs. */
+export function largestShardedK(rows: number): number {
+  return Math.floor(MAX_SENT / Math.max(1, rows));
+}
+
+/**
+ * [values, indices] and with `logSumExp` a third, of all ranks' shards: each rank sends the best k of its own, as float
+ * bits, and the log-sum-exp. All of them merge the same numbers in the same order.
+ */
+export function topKOverTransport(
+  op: string,
+  transport: ShardTransport,
+  inputs: Record<string, tf.Tensor | undefined>,
+  attrs: LmHeadTopKAttrs,
+  leading: number[],
+  vocabSize: number,
+): tf.Tensor[] {
+  const { k, vocabStart, logSumExp } = attrs;
+  const rows = tf.util.sizeFromShape(leading);
+  const payload = new Int32Array(rows * (2 * k + Number(logSumExp)));
+  if (vocabSize > 0) {
+    const best = runKernel<tf.Tensor[]>(LmHeadTopK, inputs, { ...attrs, k: Math.min(k, vocabSize) });
+    new Parts(payload, rows, k).set(best.map((tensor) => tensor.dataSync()));
+  }
+  const shards = exchange(op, transport, { rows, k, logSumExp, vocabStart, vocabSize }, payload);
+  checkInteger(
+    op,
+    'k',
+    k,
+    0,
+    shards.reduce((sum, shard) => sum + shard.vocabSize, 0),
+  );
+
+  const merged = new Parts(new Int32Array(payload.length), rows, k);
+  const parts = shards.map((shard) => new Parts(shard.payload, rows, k));
+  for (let row = 0; row < rows; row++) {
+    const heap = new TopK(k);
+    const sum = new LogSumExp();
+    shards.forEach((shard, rank) => {
+      const { values, ids, sums } = parts[rank];
+      const end = row * k + Math.min(k, shard.vocabSize);
+      for (let i = row * k; i < end; i++) heap.offer(ids[i], values[i]);
+      if (shard.vocabSize > 0) sum.add(sums[row]);
+    });
+    heap.drain(merged.values, merged.ids, row * k);
+    if (logSumExp) merged.sums[row] = sum.value();
+  }
+  const best = [tf.tensor(merged.values, [...leading, k], 'float32'), tf.tensor(merged.ids, [...leading, k], 'int32')];
+  return logSumExp ? [...best, tf.tensor(merged.sums, leading, 'float32')] : best;
+}
+
+/** The numbers that a rank sends: float32 [rows, k] values, int32 [rows, k] ids, float32 [rows] log-sum-exp or none. */
+class Parts {
+  readonly values: Float32Array;
+  readonly ids: Int32Array;
+  readonly sums: Float32Array;
+
+  constructor(
+    payload: Int32Array,
+    private readonly rows: number,
+    private readonly k: number,
+  ) {
+    const floats = new Float32Array(payload.buffer, payload.byteOffset, payload.length);
+    this.values = floats.subarray(0, rows * k);
+    this.ids = payload.subarray(rows * k, 2 * rows * k);
+    this.sums = floats.subarray(2 * rows * k);
+  }
+
+  /** From outputs of the kernel, whose k may be smaller: the rest of a row stays 0. */
+  set([values, ids, sums]: ArrayLike<number>[]): void {
+    const k = values.length / this.rows;
+    for (let row = 0; row < this.rows; row++) {
+      for (let j = 0; j < k; j++) {
+        this.values[row * this.k + j] = values[row * k + j];
+        this.ids[row * this.k + j] = ids[row * k + j];
+      }
+    }
+    if (sums !== undefined) this.sums.set(sums);
+  }
+}

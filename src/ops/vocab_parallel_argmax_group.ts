@@ -1,0 +1,35 @@
+import * as tf from '@tensorflow/tfjs-core';
+import { Best } from '../backends/cpu/local_argmax_candidates';
+import type { LocalArgmaxCandidatesAttrs } from '../kernel_names';
+import { LocalArgmaxCandidates } from '../kernel_names';
+import type { ShardTransport } from '../shard_group';
+import { runKernel } from './run_kernel';
+import { exchange } from './shard_exchange';
+
+/** The winners of all ranks' shards: each rank sends the candidates of its own, 64 bytes a row. */
+export function argmaxOverTransport(
+  op: string,
+  transport: ShardTransport,
+  logits: tf.Tensor2D,
+  rows: number,
+  attrs: LocalArgmaxCandidatesAttrs,
+): tf.Tensor1D {
+  const { vocabStart, vocabSize } = attrs;
+  // A rank without columns has nothing to scan, but the others wait for it.
+  const candidates =
+    vocabSize === 0
+      ? new Int32Array(0)
+      : (runKernel<tf.Tensor2D>(LocalArgmaxCandidates, { logits }, attrs).dataSync() as Int32Array);
+  const payload = new Int32Array(16 * rows);
+  payload.set(candidates);
+  const call = { rows, k: 1, logSumExp: false, vocabStart, vocabSize };
+  const shards = exchange(op, transport, call, payload).filter((shard) => shard.vocabSize > 0);
+  const best = Array.from({ length: rows }, () => new Best());
+  for (const { payload: pairs } of shards) {
+    for (let i = 0; i < pairs.length; i += 2) best[i >> 4].offer(pairs[i], pairs[i + 1]);
+  }
+  return tf.tensor1d(
+    Int32Array.from(best, ({ id }) => id),
+    'int32',
+  );
+}

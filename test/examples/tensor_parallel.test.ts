@@ -1,0 +1,31 @@
+import { runExample } from './run_example';
+
+describe('npm run example:tensor-parallel', () => {
+  it.each([
+    ['bfloat16', 3],
+    ['binary', 2],
+  ])('decodes the tokens of one process with a %s head in %d processes', (format, processes) => {
+    const args = ['--processes', String(processes), '--tokens', '8', '--format', format];
+    const { status, stdout, stderr } = runExample('tensor_parallel', args);
+    expect({ status, stderr: status === 0 ? '' : stderr }).toEqual({ status: 0, stderr: '' });
+    const lines = stdout.match(/^rank \d of \d \((TCP|NCCL), ids .*\): 8 tokens, the same as one process: .*$/gm) ?? [];
+    expect(lines).toHaveLength(processes);
+    expect(new Set(lines.map((line) => line.slice(line.lastIndexOf(':')))).size).toBe(1);
+  });
+
+  it('lists its options', () => {
+    const { status, stdout } = runExample('tensor_parallel', ['--help']);
+    expect(status).toBe(0);
+    for (const option of ['--processes', '--tokens', '--format']) expect(stdout).toContain(option);
+  });
+
+  it.each([
+    ['--processes', '0'],
+    ['--tokens', '1.5'],
+    ['--format', 'int8'],
+  ])('refuses %s %s', (option, value) => {
+    const { status, stderr } = runExample('tensor_parallel', [option, value]);
+    expect(status).not.toBe(0);
+    expect(stderr).toContain(option);
+  });
+});

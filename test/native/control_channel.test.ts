@@ -1,0 +1,144 @@
+/** How the ranks of a TensorParallelGroup find each other, agree on an op, and notice that one is lost; without a GPU. */
+import { freePort } from '../../examples/tensor_parallel/free_port';
+import { NativeProgram } from './native_program';
+
+const TIMEOUT_MS = 2000;
+/** Beyond the timeout, on a machine that has other things to do. */
+const GRACE_MS = 4000;
+
+let ranks: NativeProgram[] = [];
+let port: number;
+
+beforeEach(async () => {
+  ranks = [];
+  port = await freePort();
+});
+afterEach(async () => {
+  for (const rank of ranks) rank.process.kill('SIGKILL');
+  await Promise.all(ranks.map((rank) => rank.ended));
+});
+
+function start(rank: number, worldSize: number, device?: string, timeoutMs = TIMEOUT_MS): NativeProgram {
+  const args = [rank, worldSize, '127.0.0.1', port, timeoutMs].map(String);
+  const program = new NativeProgram('control_channel_test', device === undefined ? args : [...args, device]);
+  ranks.push(program);
+  return program;
+}
+
+async function open(worldSize: number, timeoutMs?: number): Promise<NativeProgram[]> {
+  for (let rank = 0; rank < worldSize; rank++) start(rank, worldSize, undefined, timeoutMs);
+  expect(await answers()).toEqual(ranks.map(() => 'open'));
+  return ranks;
+}
+
+/** The next line of each. */
+const answers = (of = ranks) => Promise.all(of.map((rank) => rank.next()));
+const sayAll = (line: string) => ranks.forEach((rank) => rank.say(line));
+
+/** That each prints one line within the timeout which matches. */
+async function expectAll(of: NativeProgram[], pattern: RegExp, mostMs = TIMEOUT_MS + GRACE_MS): Promise<void> {
+  const began = Date.now();
+  for (const line of await answers(of)) expect(line).toMatch(pattern);
+  expect(Date.now() - began).toBeLessThan(mostMs);
+}
+
+describe('a control channel', () => {
+  it.each([2, 4])('joins %d ranks, counts their steps, and ends', async (worldSize) => {
+    await open(worldSize);
+    for (const [op, step] of [
+      ['a 64', 1],
+      ['a 64', 2],
+      ['b 128', 3],
+      ['a 64', 4],
+    ] as const) {
+      sayAll(`step ${op}`);
+      expect(await answers()).toEqual(ranks.map(() => `done ${step}`));
+    }
+    sayAll('close');
+    expect(await answers()).toEqual(ranks.map(() => 'closed'));
+    for (const { ended } of ranks) expect(await ended).toEqual({ code: 0, signal: null });
+  });
+
+  it('tells all that came which rank never did', async () => {
+    for (const rank of [0, 1, 3]) start(rank, 4);
+    await expectAll(ranks, /^error rank 2 of 4 did not come to 127\.0\.0\.1:\d+ within 2000 ms$/);
+    for (const { ended } of ranks) expect((await ended).code).toBe(1);
+  });
+
+  it('tells a rank that there is no rank 0', async () => {
+    start(1, 2);
+    await expectAll(ranks, /^error rank 0 did not come to 127\.0\.0\.1:\d+ within 2000 ms/);
+  });
+
+  it('refuses a rank that is there already', async () => {
+    start(0, 3);
+    start(1, 3);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    start(1, 3);
+    await expectAll(ranks, /^error two processes say that they are rank 1/);
+  });
+
+  it('refuses another number of ranks', async () => {
+    start(0, 3);
+    start(1, 2);
+    await expectAll(ranks, /^error rank 1 was given a world size of 2, but rank 0 one of 3/);
+  });
+
+  it('refuses two ranks on one GPU', async () => {
+    start(0, 2, 'the same');
+    start(1, 2, 'the same');
+    await expectAll(ranks, /^error ranks 0 and 1 use the same GPU \(the same\)/);
+  });
+
+  it.each([0, 2])('tells the others that rank %d was killed', async (victim) => {
+    await open(3, 10000);
+    sayAll('step a 64');
+    await answers();
+    ranks[victim].process.kill('SIGKILL');
+    const others = ranks.filter((_, rank) => rank !== victim);
+    await expectAll(others, new RegExp(`^failed rank ${victim} died`), 5000);
+    others.forEach((rank) => rank.say('step a 64'));
+    await expectAll(others, new RegExp(`^error rank ${victim} died`));
+  });
+
+  it('tells all who called what, when their calls differ', async () => {
+    await open(2);
+    ranks[0].say('step a 64');
+    ranks[1].say('step a 128');
+    const all = await Promise.all(ranks.map(async (rank) => [await rank.next(), await rank.next()].sort()));
+    for (const [error, failed] of all) {
+      for (const line of [error, failed]) {
+        expect(line).toMatch(
+          /the ranks differ in step 1: .*a of 64 bytes.*a of 128 bytes|.*a of 128 bytes.*a of 64 bytes/,
+        );
+      }
+    }
+  });
+
+  it('tells which rank did not come to a step', async () => {
+    await open(3);
+    ranks[0].say('step a 64');
+    ranks[2].say('step a 64');
+    const [first, second] = [await ranks[0].next(), await ranks[2].next()];
+    for (const line of [first, second])
+      expect(line).toMatch(/rank 1 did not come to step 1 \(a of 64 bytes\) within 2000 ms/);
+  });
+
+  it('tells which rank does not complete a step', async () => {
+    await open(2);
+    ranks[0].say('step a 64');
+    ranks[1].say('start a 64');
+    expect(await ranks[0].next()).toBe('done 1');
+    expect(await ranks[1].next()).toBe('started 1');
+    await expectAll(ranks, /^failed step 1 \(a of 64 bytes\) did not complete on rank 1 within 2000 ms/);
+  });
+
+  it('tells the others that a rank has closed the group', async () => {
+    await open(2);
+    ranks[1].say('close');
+    expect(await ranks[1].next()).toBe('closed');
+    ranks[0].say('step a 64');
+    const lines = [await ranks[0].next(), await ranks[0].next()];
+    for (const line of lines) expect(line).toMatch(/rank 1 has closed the group/);
+  });
+});

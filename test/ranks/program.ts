@@ -1,0 +1,41 @@
+/**
+ * One rank of a test with several processes: over NCCL where TensorFlow computes on a GPU, over TCP elsewhere.
+ * usage: node dist/test/ranks/program.js TASK; RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and TIMEOUT_MS are set. Prints one
+ * JSON object, a `RankReport`.
+ */
+import '../../examples/tensor_parallel/environment';
+import * as tf from '@tensorflow/tfjs-node-gpu';
+import { joinGroup } from '../../examples/tensor_parallel/join_group';
+import { loadNative } from '../../src/native/load';
+import { argmaxSteps } from './argmax_steps';
+import { unequalCalls, untilDeath } from './failures';
+import type { RankReport } from './report';
+import { topKBits } from './top_k_bits';
+
+const TASKS = { argmaxSteps, topKBits, untilDeath, unequalCalls };
+export type Task = keyof typeof TASKS | 'countGpus';
+
+/** What the first lines of a report say of where it ran. */
+function device(): string {
+  return (tf.backend() as tf.KernelBackend & { isUsingGpuDevice?: boolean }).isUsingGpuDevice === true ? 'gpu' : 'cpu';
+}
+
+function run(task: Task): RankReport {
+  if (task === 'countGpus') {
+    const native = loadNative();
+    return { device: device(), gpus: native.cudaKernels() ? native.gpuCount() : 0 };
+  }
+  const start = Date.now();
+  try {
+    const { group, close } = joinGroup(Number(process.env['TIMEOUT_MS']));
+    try {
+      return { device: device(), ...TASKS[task](group) };
+    } finally {
+      close();
+    }
+  } catch (error) {
+    return { device: device(), error: (error as Error).message, waitedMs: Date.now() - start };
+  }
+}
+
+console.log(JSON.stringify(run(process.argv[2] as Task)));

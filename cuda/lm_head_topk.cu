@@ -234,7 +234,8 @@ __global__ void clearPoolKernel(RowPool pool) {
 }
 
 // What comes before the sweeps: hidden in the form that the scorer needs, and an empty pool.
-cudaError_t launchPrepare(const Plan& plan, bool split, const BinaryWay& way, const Buffers& buffers, cudaStream_t stream) {
+cudaError_t launchPrepare(const Plan& plan, bool split, const BinaryWay& way, const Buffers& buffers,
+                          cudaStream_t stream) {
   const HeadFormat format = plan.scan.args.format;
   if (format == HeadFormat::kBfloat16) return launchSplit<__nv_bfloat16>(plan, buffers, stream);
   if (format == HeadFormat::kFloat16) return launchSplit<__half>(plan, buffers, stream);

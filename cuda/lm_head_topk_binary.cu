@@ -1,5 +1,4 @@
 #include "lm_head_topk_binary.h"
-
 #include "lm_head_topk_binary_few.cuh"
 #include "lm_head_topk_binary_many.cuh"
 #include "lm_head_topk_binary_quantize.cuh"
@@ -90,16 +89,22 @@ cudaError_t launchQuantize(const Plan& plan, const BinaryWay& way, const BinaryH
   const HiddenForm form = way.warpgroups      ? HiddenForm::kSwizzledBytes
                           : rowsPerBlock <= 2 ? HiddenForm::kPlanes
                                               : HiddenForm::kBytes;
-  const QuantizeParams params{args,         rowsPerBlock,     form, static_cast<uint32_t*>(hidden.operand),
-                              hidden.bases, hidden.rowScales, plan.scan.pool};
-  const unsigned rows = static_cast<unsigned>(plan.rowGroups) * rowsPerBlock;
-  const size_t sums = layoutOf(args).quads() * BinaryLayout::kQuadGroups * sizeof(int);
-  quantizeHiddenKernel<<<rows, 1024, sums, stream>>>(params);
+  // A chunk a part, where chunks are whole groups.
+  const BinaryLayout layout = layoutOf(args);
+  const bool parts = 128 * BinaryLayout::kChunkBlocks % args.groupSize == 0;
+  const int partBlocks = parts ? BinaryLayout::kChunkBlocks : static_cast<int>(layout.blocks());
+  const QuantizeParams params{
+      args,         rowsPerBlock,     partBlocks,    form, static_cast<uint32_t*>(hidden.operand),
+      hidden.bases, hidden.rowScales, plan.scan.pool};
+  const dim3 grid(static_cast<unsigned>(parts ? layout.chunks() : 1),
+                  static_cast<unsigned>(plan.rowGroups) * rowsPerBlock);
+  const size_t sums = layout.quads() * BinaryLayout::kQuadGroups * sizeof(int);
+  quantizeHiddenKernel<<<grid, 512, sums, stream>>>(params);
   return cudaGetLastError();
 }
 
-cudaError_t launchBinary(const Plan& plan, const BinaryWay& way, const BinaryHidden& hidden, Key* lists, Key* againLists,
-                         cudaStream_t stream) {
+cudaError_t launchBinary(const Plan& plan, const BinaryWay& way, const BinaryHidden& hidden, Key* lists,
+                         Key* againLists, cudaStream_t stream) {
   if (way.warpgroups) return launchBinaryHopper(plan, hidden, lists, againLists, stream);
   return visitScorer(plan.scan.args, plan.scorer.rowsPerBlock, way.bulk, [&](auto* type) {
     using Scorer = std::remove_pointer_t<decltype(type)>;

@@ -31,8 +31,8 @@ BinaryHiddenSizes binaryHiddenSizes(const Plan& plan);
 // Quantizes hidden and empties the pool.
 cudaError_t launchQuantize(const Plan& plan, const BinaryWay& way, const BinaryHidden& hidden, cudaStream_t stream);
 
-cudaError_t launchBinary(const Plan& plan, const BinaryWay& way, const BinaryHidden& hidden, Key* lists, Key* againLists,
-                         cudaStream_t stream);
+cudaError_t launchBinary(const Plan& plan, const BinaryWay& way, const BinaryHidden& hidden, Key* lists,
+                         Key* againLists, cudaStream_t stream);
 
 // --- compute capability 9.0 ---
 

@@ -15,16 +15,16 @@ __device__ inline void countAnd(int (&counts)[4], uint32_t a0, uint32_t a1, uint
                : "r"(a0), "r"(a1), "r"(b));
 }
 
-// Each of 16 warps has 16 ids of the tile. Lane (g, t) holds words of ids g and g+8, counts for planes 2t and 2t+1, and, once a
-// quad has exchanged its counts, the groups whose index is t mod 4: the four running sums of the definition are the
-// quad's lanes.
+// Each of 16 warps has 16 ids of the tile. Lane (g, t) holds words of ids g and g+8, counts for planes 2t and 2t+1,
+// and, once a quad has exchanged its counts, the groups whose index is t mod 4: the four running sums of the definition
+// are the quad's lanes.
 template <int kRows, bool kGroup128, bool kBulk>
 class BinaryFewScorer {
  public:
   using Params = BinaryScorerParams;
   static constexpr bool kStartsEarly = true;
   static constexpr int kWarps = 16, kWorkers = 32 * kWarps, kThreads = kWorkers + (kBulk ? 32 : 0);
-  using Stream = BinaryStream<kWarps, 1, kGroup128, 6, kBulk>;
+  using Stream = BinaryStream<kWarps, 1, kGroup128, kBulk ? 4 : 8, kBulk, 2>;
   static constexpr int kTileVocab = Stream::kTileVocab, kSmallTileVocab = Stream::kWarpIds;
 
   static __host__ __device__ size_t sharedBytes(const BinaryLayout& layout) {
@@ -104,43 +104,62 @@ class BinaryFewScorer {
     return kRows * (layout.blocks() * 128 + layout.quads() * 16 + 16);
   }
 
-  // A chunk is four groups, a block each.
+  // A chunk is four groups, a block each. Two chunks at a time, so that one's steps fill the other's waits.
   __device__ void sumGroupsOf128(float (&sums)[kRows][2]) {
     const int chunks = stream_.chunks();
-    for (int chunk = 0; chunk < chunks - 1; ++chunk) addChunk<true>(chunk, 4, sums);
-    if (stream_.blocks(chunks - 1) == 4) {
-      addChunk<true>(chunks - 1, 4, sums);
-    } else {
-      addChunk<false>(chunks - 1, stream_.blocks(chunks - 1), sums);
+    int chunk = 0;
+    for (; chunk + 2 < chunks; chunk += 2) {
+      const Chunk first = loadChunk<true>(4), second = loadChunk<true>(4);
+      addChunk<true>(first, chunk, 4, sums);
+      addChunk<true>(second, chunk + 1, 4, sums);
+    }
+    for (; chunk < chunks; ++chunk) {
+      const int blocks = stream_.blocks(chunk);
+      if (blocks == 4) {
+        addChunk<true>(loadChunk<true>(4), chunk, 4, sums);
+      } else {
+        addChunk<false>(loadChunk<false>(blocks), chunk, blocks, sums);
+      }
     }
   }
 
-  template <bool kFull>
-  __device__ void addChunk(int chunk, int blocks, float (&sums)[kRows][2]) {
-    const unsigned char* slot = stream_.next();
+  // A lane's part of a chunk.
+  struct Chunk {
     uint32_t lower[4], upper[4];
-    Stream::template loadWords<kFull>(slot, 0, 0, blocks, lower);
-    Stream::template loadWords<kFull>(slot, 0, 1, blocks, upper);
     float scales[2];
-    loadScales(Stream::scales(slot, 0, 0), scales);
+  };
+
+  template <bool kFull>
+  __device__ Chunk loadChunk(int blocks) {
+    const unsigned char* slot = stream_.next();
+    Chunk chunk;
+    Stream::template loadWords<kFull>(slot, 0, 0, blocks, chunk.lower);
+    Stream::template loadWords<kFull>(slot, 0, 1, blocks, chunk.upper);
+    loadScales(stream_.scales(0, 0), chunk.scales);
     stream_.release();
+    return chunk;
+  }
+
+  template <bool kFull>
+  __device__ void addChunk(const Chunk& words, int chunk, int blocks, float (&sums)[kRows][2]) const {
 #pragma unroll
     for (int row = 0; row < kRows; ++row) {
       uint32_t planes[4];
-      Stream::template loadInterleaved<kFull>(planes_ + row * planeWords_ + chunk * 128, threadIdx.x % 32, blocks, planes);
-      // The sums of q for ids g and g+8 lie within 16 bits: both go into one word, and four lanes' 0x2000 keep the lower
-      // one above 0, so that nothing is borrowed from the upper one.
+      Stream::template loadInterleaved<kFull>(planes_ + row * planeWords_ + chunk * 128, threadIdx.x % 32, blocks,
+                                              planes);
+      // The sums of q for ids g and g+8 lie within 16 bits: both go into one word, and four lanes' 0x2000 keep the
+      // lower one above 0, so that nothing is borrowed from the upper one.
       int packed[4];
 #pragma unroll
       for (int b = 0; b < 4; ++b) {
         int counts[4] = {};
-        countAnd(counts, lower[b], upper[b], planes[b]);
+        countAnd(counts, words.lower[b], words.upper[b], planes[b]);
         packed[b] = 0x2000;
 #pragma unroll
         for (int i = 0; i < 4; ++i) packed[b] += counts[i] * planeWeights_[i];
       }
       const int both = scatterSum(packed);
-      addQuad(scales, row, chunk, 2 * (both & 0xffff) - 0x10000, 2 * (both >> 16), sums[row]);
+      addQuad(words.scales, row, chunk, 2 * (both & 0xffff) - 0x10000, 2 * (both >> 16), sums[row]);
     }
   }
 
@@ -182,7 +201,7 @@ class BinaryFewScorer {
               }
               if (group % 4 != 3 && !last) continue;
               float scales[2];
-              loadScales(Stream::scales(slot, 0, group / 4 - firstQuad), scales);
+              loadScales(stream_.scales(0, group / 4 - firstQuad), scales);
               addQuad(scales, row, group / 4, scatterSum(weighted[row][0]), scatterSum(weighted[row][1]), sums[row]);
 #pragma unroll
               for (int i = 0; i < 4; ++i) weighted[row][0][i] = weighted[row][1][i] = 0;
@@ -214,7 +233,7 @@ class BinaryFewScorer {
   }
 
   // Lane t adds group 4 * quad + t, given twice the sums of q for ids g and g+8. Groups that do not exist have scale 0.
-  __device__ void addQuad(const float (&scales)[2], int row, int quad, int lower, int upper, float (&sums)[2]) {
+  __device__ void addQuad(const float (&scales)[2], int row, int quad, int lower, int upper, float (&sums)[2]) const {
     const int base = bases_[(row * quads_ + quad) * 4 + threadIdx.x % 4];
     addScaledDot(sums[0], base + lower, scales[0]);
     addScaledDot(sums[1], base + upper, scales[1]);

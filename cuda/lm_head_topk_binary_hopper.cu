@@ -1,7 +1,6 @@
 // Compiled for sm_90a alone: no other target has these instructions.
-#include "lm_head_topk_binary_hopper.cuh"
-
 #include "lm_head_topk_binary.h"
+#include "lm_head_topk_binary_hopper.cuh"
 
 namespace lm_head {
 namespace {

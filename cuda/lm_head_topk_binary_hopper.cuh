@@ -26,7 +26,7 @@ class BinaryHopperScorer {
   static constexpr bool kStartsEarly = true;
   static constexpr int kRows = 32, kTiles = kRows / 8;
   static constexpr int kWarps = 4 * kWarpgroups, kWorkers = 32 * kWarps, kThreads = kWorkers + 32;
-  using Stream = BinaryStream<kWarps, 1, true, kStages, true, 4>;
+  using Stream = BinaryStream<kWarps, 1, true, kStages, true, 1, 4>;
   static constexpr int kTileVocab = Stream::kTileVocab, kSmallTileVocab = Stream::kGranularity;
 
   static __host__ __device__ size_t sharedBytes(const BinaryLayout& layout) {
@@ -52,7 +52,8 @@ class BinaryHopperScorer {
 
   __device__ void prepare() {
     const auto* bytes = static_cast<const uint4*>(params_.operand) + rowBegin_ * blocks_ * 8;
-    for (int i = threadIdx.x; i < blocks_ * kBlockBytes / 16; i += kThreads) reinterpret_cast<uint4*>(bytes_)[i] = bytes[i];
+    for (int i = threadIdx.x; i < blocks_ * kBlockBytes / 16; i += kThreads)
+      reinterpret_cast<uint4*>(bytes_)[i] = bytes[i];
     const int* bases = params_.bases + rowBegin_ * groups_;
     for (int i = threadIdx.x; i < kRows * groups_; i += kThreads) bases_[i] = largeBase(bases[i]);
     if (threadIdx.x < kRows)
@@ -94,8 +95,8 @@ class BinaryHopperScorer {
     float lowerScales[4], upperScales[4];
     Stream::template loadWords<kFull>(slot, 0, 0, blocks, lower);
     Stream::template loadWords<kFull>(slot, 0, 1, blocks, upper);
-    loadLargeScales(Stream::scales(slot, 0, 0), g, lowerScales);
-    loadLargeScales(Stream::scales(slot, 0, 0), g + 8, upperScales);
+    loadLargeScales(stream_.scales(0, 0), g, lowerScales);
+    loadLargeScales(stream_.scales(0, 0), g + 8, upperScales);
     stream_.release();
 #pragma unroll
     for (int b = 0; b < 4; ++b) {

@@ -1,6 +1,6 @@
-// Binary heads against many rows, on 8-bit tensor cores: bits become bytes once for all rows, and twice the sum of q where
-// the weight is +1, minus the sum of q, is the group's dot product. The same integers as the 1-bit way, and the same steps
-// after them, so the same bits.
+// Binary heads against many rows, on 8-bit tensor cores: bits become bytes once for all rows, and twice the sum of q
+// where the weight is +1, minus the sum of q, is the group's dot product. The same integers as the 1-bit way, and the
+// same steps after them, so the same bits.
 #pragma once
 
 #include "lm_head_topk_binary_scores.cuh"
@@ -58,8 +58,10 @@ class BinaryManyScorer {
     const auto* bytes = static_cast<const uint4*>(params_.operand) + rowBegin_ * blocks_ * 8;
     for (int i = threadIdx.x; i < kRows * blocks_ * 8; i += kThreads) bytes_[i] = bytes[i];
     const int* bases = params_.bases + rowBegin_ * groups_;
-    for (int i = threadIdx.x; i < kRows * groups_; i += kThreads) bases_[i] = kGroup128 ? largeBase(bases[i]) : bases[i];
-    if (threadIdx.x < kRows) rowScales_[threadIdx.x] = threadIdx.x < rows_ ? params_.rowScales[rowBegin_ + threadIdx.x] : 0.0f;
+    for (int i = threadIdx.x; i < kRows * groups_; i += kThreads)
+      bases_[i] = kGroup128 ? largeBase(bases[i]) : bases[i];
+    if (threadIdx.x < kRows)
+      rowScales_[threadIdx.x] = threadIdx.x < rows_ ? params_.rowScales[rowBegin_ + threadIdx.x] : 0.0f;
     __syncthreads();
   }
 
@@ -126,8 +128,8 @@ class BinaryManyScorer {
     for (int unit = 0; unit < kUnits; ++unit) {
       Stream::template loadWords<kFull>(slot, unit, 0, blocks, lower[unit]);
       Stream::template loadWords<kFull>(slot, unit, 1, blocks, upper[unit]);
-      loadLargeScales(Stream::scales(slot, unit, 0), g, lowerScales[unit]);
-      loadLargeScales(Stream::scales(slot, unit, 0), g + 8, upperScales[unit]);
+      loadLargeScales(stream_.scales(unit, 0), g, lowerScales[unit]);
+      loadLargeScales(stream_.scales(unit, 0), g + 8, upperScales[unit]);
     }
     stream_.release();
 #pragma unroll
@@ -192,8 +194,7 @@ class BinaryManyScorer {
           if (end == groupEnd) {
 #pragma unroll
             for (int unit = 0; unit < kUnits; ++unit) {
-              const auto* scales =
-                  reinterpret_cast<const __half*>(Stream::scales(slot, unit, group / 4 - firstQuad));
+              const auto* scales = reinterpret_cast<const __half*>(stream_.scales(unit, group / 4 - firstQuad));
               const float lowerScale = __half2float(scales[g * 4 + group % 4]);
               const float upperScale = __half2float(scales[g * 4 + 32 + group % 4]);
 #pragma unroll
@@ -235,10 +236,14 @@ class BinaryManyScorer {
       addScaledDot(sums[3][kPlace], dots[3], upperScale);
     };
     switch (which) {
-      case 0: return addTo(std::integral_constant<int, 0>());
-      case 1: return addTo(std::integral_constant<int, 1>());
-      case 2: return addTo(std::integral_constant<int, 2>());
-      default: return addTo(std::integral_constant<int, 3>());
+      case 0:
+        return addTo(std::integral_constant<int, 0>());
+      case 1:
+        return addTo(std::integral_constant<int, 1>());
+      case 2:
+        return addTo(std::integral_constant<int, 2>());
+      default:
+        return addTo(std::integral_constant<int, 3>());
     }
   }
 

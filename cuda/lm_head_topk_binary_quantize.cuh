@@ -13,6 +13,7 @@ enum class HiddenForm { kPlanes, kBytes, kSwizzledBytes };
 struct QuantizeParams {
   LmHeadTopKArgs args;
   int rowsPerBlock;
+  int partBlocks;
   HiddenForm form;
   uint32_t* operand;
   int* bases;
@@ -24,52 +25,59 @@ struct QuantizeParams {
 // and t+4 then, as LogSums::add wants them.
 __device__ inline int columnOfRow(int row) { return row / 8 * 8 + row % 4 * 2 + row / 4 % 2; }
 
-// A block a row, rows behind the last included: they become zeros. Also empties the row's pool. A row with NaN or
-// infinity gets scale NaN, for IEEE arithmetic would make all of its scores NaN.
+// Grid (parts, rows), rows behind the last included: they become zeros. Each part quantizes partBlocks blocks of a row,
+// whole groups, and finds the row's scale by itself. Also empties the row's pool. A row with NaN or infinity gets scale
+// NaN, for IEEE arithmetic would make all of its scores NaN.
 //   planes: [rows], then as the words of one id lie in chunks, with the plane in place of id % 8.
 //   bytes: [row groups, rowsPerBlock / 8, blocks, 2, 32 lanes, 16]; lane = column % 8 * 4 + word % 4, see columnOfRow;
 //   byte 4s+i of a lane's 32 is bit s + 8i of its word.
 //   swizzled bytes: [row groups, blocks, columns, 128]; byte 16s + 4 * (word % 4) + i of a column is that bit, in the
 //   128-byte swizzle that warpgroup products read.
-//   bases: kFloatBits minus the sum of q over the group; [rows, groups] with planes, else [row groups, groups, columns].
+//   bases: kFloatBits minus the sum of q over the group; [rows, groups] with planes, else [row groups, groups,
+//   columns].
 // Dynamic shared memory: a sum for each group, groups padded to quads.
-__global__ void __launch_bounds__(1024) quantizeHiddenKernel(const QuantizeParams params) {
+__global__ void __launch_bounds__(512) quantizeHiddenKernel(const QuantizeParams params) {
   extern __shared__ int groupSums[];
   allowNextKernel();
   const LmHeadTopKArgs& args = params.args;
   const BinaryLayout layout{args.hiddenSize, args.groupSize};
-  const int64_t row = blockIdx.x, hiddenSize = row < args.rows ? args.hiddenSize : 0;
+  const int64_t row = blockIdx.y, hiddenSize = row < args.rows ? args.hiddenSize : 0;
   const float* source = args.hidden + row * args.hiddenSize;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const int blocks = static_cast<int>(layout.blocks()), groupWords = static_cast<int>(args.groupSize / 32);
   const int words = static_cast<int>(hiddenSize / 32);
   const int groups = static_cast<int>(layout.quads()) * BinaryLayout::kQuadGroups;
-  if (row < args.rows) clearRow(params.pool, row);
-  for (int group = threadIdx.x; group < groups; group += blockDim.x) groupSums[group] = 0;
+  const bool lastPart = blockIdx.x + 1 == gridDim.x;
+  const int firstWord = blockIdx.x * params.partBlocks * BinaryLayout::kBlockWords;
+  const int endWord =
+      lastPart ? blocks * BinaryLayout::kBlockWords : firstWord + params.partBlocks * BinaryLayout::kBlockWords;
+  const int firstGroup = firstWord / groupWords, endGroup = lastPart ? groups : endWord / groupWords;
+  if (row < args.rows && blockIdx.x == 0) clearRow(params.pool, row);
+  for (int group = firstGroup + threadIdx.x; group < endGroup; group += blockDim.x) groupSums[group - firstGroup] = 0;
 
-  // Loads wait for memory all at once: this is all that the sweep waits for. What is more is read again.
-  constexpr int kHeld = 8;
-  float held[kHeld];
-#pragma unroll
-  for (int i = 0; i < kHeld; ++i) {
-    const int word = warp + i * warps;
-    held[i] = word < words ? source[word * 32 + lane] : 0.0f;
-  }
   float step = 1.0f;  // of whole numbers
   float scale = 0.0f;
   if (args.hiddenScale == nullptr) {
+    // Loads wait for memory many at a time: the sweep waits for this kernel.
+    constexpr int kLoads = 16;
     float largest = 0.0f;
     bool finite = true;
+    for (int64_t begin = threadIdx.x; begin < hiddenSize; begin += kLoads * blockDim.x) {
+      float held[kLoads];
 #pragma unroll
-    for (int i = 0; i < kHeld; ++i) addMagnitude(held[i], largest, finite);
-    for (int word = warp + kHeld * warps; word < words; word += warps)
-      addMagnitude(source[word * 32 + lane], largest, finite);
+      for (int i = 0; i < kLoads; ++i) {
+        const int64_t column = begin + i * blockDim.x;
+        held[i] = column < hiddenSize ? source[column] : 0.0f;
+      }
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) addMagnitude(held[i], largest, finite);
+    }
     scale = step = quantizationScale(largest, finite);
   } else {
     if (row < args.rows) scale = args.hiddenScale[row];
     __syncthreads();
   }
-  if (row < args.rows && threadIdx.x == 0) params.rowScales[row] = scale;
+  if (row < args.rows && blockIdx.x == 0 && threadIdx.x == 0) params.rowScales[row] = scale;
 
   const int64_t rowInGroup = row % params.rowsPerBlock, firstRow = row - rowInGroup;
   const int place = columnOfRow(static_cast<int>(rowInGroup));
@@ -99,21 +107,16 @@ __global__ void __launch_bounds__(1024) quantizeHiddenKernel(const QuantizeParam
       *bytes = static_cast<signed char>(q);
     }
     const int sum = __reduce_add_sync(0xffffffffu, q);
-    if (lane == 0 && word < words) atomicAdd(&groupSums[word / groupWords], sum);
+    if (lane == 0 && word < words) atomicAdd(&groupSums[word / groupWords - firstGroup], sum);
   };
-  const int paddedWords = blocks * BinaryLayout::kBlockWords;
-#pragma unroll
-  for (int i = 0; i < kHeld; ++i) {
-    const int word = warp + i * warps;
-    if (word < paddedWords) store(word, held[i]);
-  }
-  for (int word = warp + kHeld * warps; word < paddedWords; word += warps)
+  for (int word = firstWord + warp; word < endWord; word += warps)
     store(word, word < words ? source[word * 32 + lane] : 0.0f);
   __syncthreads();
-  for (int group = threadIdx.x; group < groups; group += blockDim.x) {
-    const int64_t at = params.form == HiddenForm::kPlanes ? row * groups + group
-                                     : firstRow * groups + static_cast<int64_t>(group) * params.rowsPerBlock + place;
-    params.bases[at] = kFloatBits - groupSums[group];
+  for (int group = firstGroup + threadIdx.x; group < endGroup; group += blockDim.x) {
+    const int64_t at = params.form == HiddenForm::kPlanes
+                           ? row * groups + group
+                           : firstRow * groups + static_cast<int64_t>(group) * params.rowsPerBlock + place;
+    params.bases[at] = kFloatBits - groupSums[group - firstGroup];
   }
 }
 

@@ -64,8 +64,8 @@ __device__ inline void loadLargeScales(const unsigned char* quad, int id, float 
   scales[0] = low.x * kUnit, scales[1] = low.y * kUnit, scales[2] = high.x * kUnit, scales[3] = high.y * kUnit;
 }
 
-// Finishes and offers the scores of a unit's ids from a lane's running sums, four each of: id g, column 2t of eight rows;
-// id g, column 2t+1; then of id g+8.
+// Finishes and offers the scores of a unit's ids from a lane's running sums, four each of: id g, column 2t of eight
+// rows; id g, column 2t+1; then of id g+8.
 template <int kTiles, class Lists>
 __device__ inline void offerUnit(const LmHeadTopKArgs& args, int64_t firstId, int rows, const float* rowScales,
                                  const float (&sums)[kTiles][4][4], Lists& lists, LogSums& logSums) {

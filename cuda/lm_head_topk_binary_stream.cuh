@@ -10,9 +10,9 @@
 namespace lm_head {
 
 // kWarps warps score kUnits units of 16 ids each. kGroup128: groupSize is 128, so that each chunk has its own quad of
-// scales. kBulk: warp kWarps copies.
+// scales. kBulk: warp kWarps copies, and a stage holds kChunks chunks where each has its own quad.
 // kTogether: warps that score or skip the last tile's ids as one.
-template <int kWarps, int kUnits, bool kGroup128, int kStages, bool kBulk, int kTogether = 1>
+template <int kWarps, int kUnits, bool kGroup128, int kStages, bool kBulk, int kChunks = 1, int kTogether = 1>
 class BinaryStream {
  public:
   static constexpr int kUnitIds = 16, kWarpIds = kUnits * kUnitIds, kTileUnits = kWarps * kUnits;
@@ -50,7 +50,7 @@ class BinaryStream {
       }
       __syncthreads();
       if (threadIdx.x == kWarps * 32) {
-        for (int stage = 0; stage < kStages && index_ < tiling_.tiles; ++stage) copyChunk();
+        for (int stage = 0; stage < kStages && index_ < tiling_.tiles; ++stage) copyStage();
       }
     } else {
       skipForeignTiles();
@@ -61,7 +61,7 @@ class BinaryStream {
   // The warp that copies, kBulk: all that is left.
   __device__ void copyAll() {
     if (threadIdx.x % 32 != 0) return;
-    while (index_ < tiling_.tiles) copyChunk();
+    while (index_ < tiling_.tiles) copyStage();
   }
 
   // Whether this warp, or one of those together with it, has ids in the tile.
@@ -79,17 +79,23 @@ class BinaryStream {
   // The next chunk, once it has come; `release` must follow.
   __device__ const unsigned char* next() {
     if constexpr (kBulk) {
-      waitBarrier(barriers_ + stage_, parity_);
+      if (kStageChunks == 1 || inStage_ == 0) waitBarrier(barriers_ + stage_, parity_);
     } else {
       waitForCopies<kStages - 2>();
       __syncwarp();
       copyOwn(stage_ == 0 ? kStages - 1 : stage_ - 1);
     }
-    return shared_ + stage_ * stageBytes_;
+    return shared_ + stage_ * stageBytes_ + inStage_ * kChunkBitBytes;
   }
 
   // This warp no longer reads what `next` has returned.
   __device__ void release() {
+    if constexpr (kStageChunks > 1) {
+      const bool last = ++inTile_ == chunks();
+      if (last) inTile_ = 0;
+      if (++inStage_ < kStageChunks && !last) return;
+      inStage_ = 0;
+    }
     if constexpr (kBulk) {
       __syncwarp();
       if (threadIdx.x % 32 == 0) arrive(barriers_ + kStages + stage_);
@@ -125,9 +131,11 @@ class BinaryStream {
     }
   }
 
-  // The scales of a unit's 16 ids, four groups each: of the quad-th quad that has come with the chunk.
-  static __device__ const unsigned char* scales(const unsigned char* slot, int unit, int quad) {
-    return slot + kBitBytes + (quad * kTileUnits + threadIdx.x / 32 * kUnits + unit) * kUnitQuadBytes;
+  // The scales of a unit's 16 ids, four groups each: of the quad-th quad that has come with the chunk that `next` has
+  // returned.
+  __device__ const unsigned char* scales(int unit, int quad) const {
+    return shared_ + stage_ * stageBytes_ + kBitBytes +
+           ((inStage_ + quad) * kTileUnits + threadIdx.x / 32 * kUnits + unit) * kUnitQuadBytes;
   }
 
   // The first quad of scales that comes with a chunk: of the first group that ends in it.
@@ -141,7 +149,10 @@ class BinaryStream {
   static constexpr int kUnitBlockBytes = kUnitIds * 16, kUnitQuadBytes = kUnitIds * 8;
   static constexpr int kLayoutBlockBytes = BinaryLayout::kTileIds * 16;
   static constexpr int kLayoutChunkBytes = kLayoutBlockBytes * BinaryLayout::kChunkBlocks;
-  static constexpr int kBitBytes = kTileUnits * kUnitBlockBytes * BinaryLayout::kChunkBlocks;
+  static constexpr int kLayoutQuadBytes = kUnitsPerLayoutTile * kUnitQuadBytes;
+  static constexpr int kStageChunks = kBulk && kGroup128 ? kChunks : 1;
+  static constexpr int kChunkBitBytes = kTileUnits * kUnitBlockBytes * BinaryLayout::kChunkBlocks;
+  static constexpr int kBitBytes = kStageChunks * kChunkBitBytes;
 
   // Bits, then the quads of scales of the groups that end in the chunk.
   static __host__ __device__ int stageBytes(const BinaryLayout& layout) {
@@ -150,7 +161,7 @@ class BinaryStream {
 
   static __host__ __device__ int maxQuads(const BinaryLayout& layout) {
     const int groups = static_cast<int>(kChunkColumns / layout.groupSize);
-    if (kChunkColumns % layout.groupSize == 0) return groups < 4 ? 1 : groups / 4;
+    if (kChunkColumns % layout.groupSize == 0) return kStageChunks * (groups < 4 ? 1 : groups / 4);
     return (groups + 1 + 2 * (BinaryLayout::kQuadGroups - 1)) / BinaryLayout::kQuadGroups;
   }
 
@@ -171,8 +182,8 @@ class BinaryStream {
            (quad * kUnitsPerLayoutTile + unit % kUnitsPerLayoutTile) * kUnitQuadBytes;
   }
 
-  // From one unit's bits to the next in a stage. Where each warp copies for itself they have a fixed place, for warps may
-  // be at different chunks of the same stage.
+  // From one unit's bits to the next in a stage. Where each warp copies for itself they have a fixed place, for warps
+  // may be at different chunks of the same stage.
   static __device__ int unitStride(int blocks) {
     return kUnitBlockBytes * (kBulk ? blocks : BinaryLayout::kChunkBlocks);
   }
@@ -186,21 +197,28 @@ class BinaryStream {
 
   // --- kBulk ---
 
-  // One lane: the next chunk of the block's tiles. It has a few hundred cycles a chunk, and each copy takes many of them:
-  // so the layout makes a tile's bits one piece, and its scales another; a tile that begins within a layout's may have
-  // two of each.
-  __device__ void copyChunk() {
+  // One lane: the next stage of the block's tiles. It has a few hundred cycles a chunk, and each copy takes many of
+  // them: so the layout makes all bits of a tile one piece, and all scales another.
+  __device__ void copyStage() {
     if (chunk_ == 0) findPieces();
-    const int blocks = this->blocks(chunk_), unitBytes = kUnitBlockBytes * blocks;
-    const int first = firstQuad(chunk_), quads = quadsOf(chunk_, first);
+    const int chunks = min(kStageChunks, this->chunks() - chunk_);
+    const int blocks = min(kStageChunks * BinaryLayout::kChunkBlocks, blocks_ - chunk_ * BinaryLayout::kChunkBlocks);
+    const int first = firstQuad(chunk_), quads = kGroup128 ? chunks : quadsOf(chunk_, first);
     uint64_t* full = barriers_ + stage_;
     waitBarrier(full + kStages, parity_ ^ 1);
-    arriveExpecting(full, (pieces_[0].units + pieces_[1].units) * (unitBytes + kUnitQuadBytes * quads));
+    arriveExpecting(full, (pieces_[0].units + pieces_[1].units) * (kUnitBlockBytes * blocks + kUnitQuadBytes * quads));
     unsigned char* slot = shared_ + stage_ * stageBytes_;
-    copyPiece(pieces_[0], 0, slot, unitBytes, first, quads, full);
-    if (pieces_[1].units > 0) copyPiece(pieces_[1], pieces_[0].units, slot, unitBytes, first, quads, full);
+    if (kTileUnits == kUnitsPerLayoutTile && pieces_[0].units == kUnitsPerLayoutTile) {
+      copyBulk(slot, pieces_[0].tile + chunk_ * kLayoutChunkBytes, blocks * kLayoutBlockBytes, full, policy_);
+      copyBulk(slot + kBitBytes, pieces_[0].tile + blocks_ * kLayoutBlockBytes + first * kLayoutQuadBytes,
+               quads * kLayoutQuadBytes, full, policy_);
+    } else {
+      copyPiece(pieces_[0], 0, slot, chunks, first, quads, full);
+      if (pieces_[1].units > 0) copyPiece(pieces_[1], pieces_[0].units, slot, chunks, first, quads, full);
+    }
     advance();
-    if (++chunk_ == chunks()) {
+    chunk_ += chunks;
+    if (chunk_ == this->chunks()) {
       chunk_ = 0;
       index_ += gridDim.x;
     }
@@ -213,15 +231,18 @@ class BinaryStream {
     int units;
   };
 
-  __device__ void copyPiece(const Piece& piece, int at, unsigned char* slot, int unitBytes, int firstQuad, int quads,
+  __device__ void copyPiece(const Piece& piece, int at, unsigned char* slot, int chunks, int firstQuad, int quads,
                             uint64_t* full) const {
-    copyBulk(slot + at * unitBytes, piece.tile + chunk_ * kLayoutChunkBytes + piece.first * unitBytes,
-             piece.units * unitBytes, full, policy_);
+    for (int i = 0; i < chunks; ++i) {
+      const int unitBytes = kUnitBlockBytes * blocks(chunk_ + i);
+      copyBulk(slot + i * kChunkBitBytes + at * unitBytes,
+               piece.tile + (chunk_ + i) * kLayoutChunkBytes + piece.first * unitBytes, piece.units * unitBytes, full,
+               policy_);
+    }
     const unsigned char* scales = piece.tile + blocks_ * kLayoutBlockBytes + piece.first * kUnitQuadBytes;
     for (int quad = 0; quad < quads; ++quad) {
       copyBulk(slot + kBitBytes + (quad * kTileUnits + at) * kUnitQuadBytes,
-               scales + (firstQuad + quad) * (kUnitsPerLayoutTile * kUnitQuadBytes), piece.units * kUnitQuadBytes, full,
-               policy_);
+               scales + (firstQuad + quad) * kLayoutQuadBytes, piece.units * kUnitQuadBytes, full, policy_);
     }
   }
 
@@ -280,6 +301,7 @@ class BinaryStream {
   int64_t index_;
   int chunk_ = 0;
   // What is read, or, by the warp that copies, written next.
+  int inTile_ = 0, inStage_ = 0;  // chunks
   int stage_ = 0;
   uint32_t parity_ = 0;
   // kBulk: of the warp that copies.

@@ -106,9 +106,10 @@ struct Plan {
     const int64_t handedOver = static_cast<int64_t>(blocks) * k;
     scan.pool.blocks = blocks;
     scan.pool.publishedRank = (k + blocks - 1) / blocks;
-    scan.pool.capacity = tuning.poolCapacity > 0
-                             ? tuning.poolCapacity
-                             : static_cast<int>(std::min({handedOver, args.vocabSize, std::max<int64_t>(16384, 4 * k)}));
+    scan.pool.capacity =
+        tuning.poolCapacity > 0
+            ? tuning.poolCapacity
+            : static_cast<int>(std::min({handedOver, args.vocabSize, std::max<int64_t>(16384, 4 * k)}));
     const int64_t idsOfBlock = (tiles + blocks - 1) / blocks * tile;
     mayLose = scan.listCapacity < std::min<int64_t>(k + tile, idsOfBlock) ||
               scan.pool.capacity < std::min(handedOver, args.vocabSize);

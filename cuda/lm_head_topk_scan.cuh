@@ -180,21 +180,21 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
     for (int64_t index = blockIdx.x; index < tiling.tiles; index += gridDim.x) {
       tileScorer.scoreTile(tiling.at(index), lists, logSums);
       ++done;
-      // Blocks look at each other's thresholds after 1, 2, 4, ... tiles: often while thresholds rise fast.
-      bool exchange = (done & (done - 1)) == 0;
-      if (exchange && lists.publishesBest()) {
-        lists.exchangeBests();
-        exchange = false;
-      }
-      if (params.roomy && !exchange) continue;
-      if (anyOfWorkers<kWorkers>(exchange || lists.anyFull(kTileVocab))) {
-        lists.tidy(kTileVocab, exchange, selectScratch);
+      // Blocks look at each other's thresholds after 2, 4, 8, ... tiles: often while thresholds rise fast; and before
+      // the last tile, so that they hand over few keys.
+      const int64_t next = index + gridDim.x;
+      const bool exchange = (done & (done - 1)) == 0 || (next < tiling.tiles && next + gridDim.x >= tiling.tiles);
+      if (exchange && lists.publishesBest()) lists.exchangeBests(done > 1);
+      const bool look = exchange && !lists.publishesBest();
+      if ((look || !params.roomy) && anyOfWorkers<kWorkers>(look || lists.anyFull(kTileVocab))) {
+        lists.tidy(kTileVocab, look, selectScratch);
         syncWorkers<kWorkers>();
       }
     }
     syncWorkers<kWorkers>();
+    if (done <= 2 && lists.publishesBest()) lists.exchangeBests(true);
+    // The same warp has the same rows in both.
     lists.tidy(params.listCapacity - params.k, true, selectScratch);
-    syncWorkers<kWorkers>();
     lists.handOver(params.again);
     logSums.handOver(kWorkers / 32, rowBegin, rows, served);
   };

@@ -52,8 +52,8 @@ __device__ inline void waitBarrier(uint64_t* barrier, uint32_t parity) {
 // Copies `bytes`, a multiple of 16; both addresses are multiples of 16.
 __device__ inline void copyBulk(void* shared, const void* global, int bytes, uint64_t* barrier, uint64_t policy) {
   asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(
-          sharedAddress(shared)),
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::
+          "r"(sharedAddress(shared)),
       "l"(global), "r"(bytes), "r"(sharedAddress(barrier)), "l"(policy)
       : "memory");
 }

@@ -1,5 +1,5 @@
-// Instructions that only compute capability 9.0 has: bulk tensor copies, and matrix products of a warpgroup (128 threads)
-// on operands in shared memory.
+// Instructions that only compute capability 9.0 has: bulk tensor copies, and matrix products of a warpgroup (128
+// threads) on operands in shared memory.
 #pragma once
 
 #include <cuda.h>

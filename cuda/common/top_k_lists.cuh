@@ -79,14 +79,15 @@ struct TopKLists {
     return full;
   }
 
-  // Where blocks publish their best: publishes this block's, and raises thresholds by the others'. Needs no barrier; a
-  // threshold that others see late lets more keys through, nothing else.
-  __device__ void exchangeBests() {
+  // Where blocks publish their best: publishes this block's and, where `raise` is set, raises thresholds by the
+  // others'. Needs no barrier; a threshold that others see late lets more keys through, nothing else.
+  __device__ void exchangeBests(bool raise) {
     if (pool.blocks == 1) return;
     forEachRow([&](int row, const Warp& warp) {
       if (thresholds[row] == kAboveAllKeys) return;
       Key* published = pool.published + (rowBegin + row) * pool.blocks;
       if (warp.thread_rank() == 0) __stcg(published + blockIdx.x, bests[row]);
+      if (!raise) return;
       const Key bound = kthPublished(published, warp);
       if (warp.thread_rank() == 0 && bound > thresholds[row]) setThreshold(row, bound - 1);
     });
@@ -100,9 +101,8 @@ struct TopKLists {
   }
 
   // Makes room for `room` more keys in every list, and, where `exchange` is set, raises thresholds by what other blocks
-  // have published and drops what lies below.
+  // have published (those that publish their best have done so before) and drops what lies below.
   __device__ void tidy(int room, bool exchange, SelectScratch* scratchPerWarp) {
-    if (exchange && publishesBest()) exchangeBests();
     forEachRow([&](int row, const Warp& warp) {
       if (!exchange && counts[row] <= capacity - room) return;
       if (thresholds[row] == kAboveAllKeys) return;
@@ -122,6 +122,7 @@ struct TopKLists {
       }
       warp.sync();
       if (warp.thread_rank() == 0) counts[row] = count;
+      warp.sync();
     });
   }
 

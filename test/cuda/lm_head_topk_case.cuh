@@ -198,7 +198,8 @@ class LmHeadCase {
   }
 
   Random random_;
-  std::unique_ptr<DeviceArray<float>> deviceHidden_, deviceHiddenScale_, deviceBias_, deviceWeight_, deviceValues_, deviceLogSumExp_;
+  std::unique_ptr<DeviceArray<float>> deviceHidden_, deviceHiddenScale_, deviceBias_, deviceWeight_, deviceValues_,
+      deviceLogSumExp_;
   std::unique_ptr<DeviceArray<uint32_t>> deviceWords_;
   std::unique_ptr<DeviceArray<uint16_t>> deviceHalves_;
   std::unique_ptr<DeviceArray<int32_t>> deviceIndices_;

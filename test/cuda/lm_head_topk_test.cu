@@ -402,7 +402,8 @@ void formatSuite(HeadFormat format, bool quick) {
       for (const int64_t rows : {1, 2, 8, 16, 33}) {
         for (const int64_t group : {32, 64, 96, 128, 192, 256, 384, 768})
           runCase({format, rows, 500, 768, 20, true, false, group, integers}, 8);
-        for (const int64_t group : {32, 96, 160, 480}) runCase({format, rows, 300, 480, 20, true, false, group, integers});
+        for (const int64_t group : {32, 96, 160, 480})
+          runCase({format, rows, 300, 480, 20, true, false, group, integers});
         runCase({format, rows, 300, 128 * 37, 20, true, false, 128, integers});
       }
     }

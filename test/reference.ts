@@ -103,7 +103,7 @@ export function packSigns(signs: Int8Array): Int32Array {
 }
 
 /**
- * The words that a binary head is packed into, in the order in which they lie: for each tile of 64 ids its bits, in chunks
+ * The words that a binary head is packed into, in the order in which they lie: for each tile of 256 ids its bits, in chunks
  * of up to 4 blocks of 128 columns, and then its scales as float16 bits, for four groups at a time.
  */
 export function packedWords(bits: Int32Array, halves: Uint16Array, vocabSize: number): number[] {
@@ -112,9 +112,9 @@ export function packedWords(bits: Int32Array, halves: Uint16Array, vocabSize: nu
   const bitsAt = (id: number, word: number) => (id < vocabSize && word < words ? bits[id * words + word] : 0);
   const halfAt = (id: number, group: number) => (id < vocabSize && group < groups ? halves[id * groups + group] : 0);
   const packed: number[] = [];
-  for (let tile = 0; tile < vocabSize; tile += 64) {
+  for (let tile = 0; tile < vocabSize; tile += 256) {
     for (let firstBlock = 0; firstBlock < blocks; firstBlock += 4) {
-      for (let id = tile; id < tile + 64; id++) {
+      for (let id = tile; id < tile + 256; id++) {
         for (let word = 0; word < 4; word++) {
           for (let block = firstBlock; block < min(blocks, firstBlock + 4); block++) {
             packed.push(bitsAt(id, 4 * block + word));
@@ -123,7 +123,7 @@ export function packedWords(bits: Int32Array, halves: Uint16Array, vocabSize: nu
       }
     }
     for (let group = 0; group < groups; group += 4) {
-      for (let id = tile; id < tile + 64; id++) {
+      for (let id = tile; id < tile + 256; id++) {
         for (const g of [group, group + 2]) packed.push(halfAt(id, g) | (halfAt(id, g + 1) << 16));
       }
     }

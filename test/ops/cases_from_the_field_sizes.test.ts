@@ -5,6 +5,7 @@
  */
 import * as tf from '@tensorflow/tfjs-core';
 import { LmHead, lmHeadTopK, vocabParallelArgmax } from 'tfjs-lm-head';
+import type { LmHeadTopKAttrs } from '../../src/kernel_names';
 import { LmHeadTopK } from '../../src/kernel_names';
 import { describeEachBackend, GPU_MODE } from '../backends';
 import { cutShards, FORMATS, inject, randomFloats, randomIntegers } from '../cases';
@@ -210,8 +211,18 @@ describeEachBackend('faults that others shipped: sizes', (backend) => {
         ]),
       );
       const hidden = tf.tensor2d(filled(hiddenSize, 0, { 0: 1 }), [1, hiddenSize]);
-      const attrs = { format: 'bfloat16', k: 4, groupSize: 0, transposeWeight: false, vocabStart: 0, logSumExp: false };
-      const [values, indices] = tf.engine().runKernel<tf.Tensor[]>(LmHeadTopK, { hidden, weight }, attrs);
+      const attrs: LmHeadTopKAttrs = {
+        format: 'bfloat16',
+        k: 4,
+        groupSize: 0,
+        vocabSize: 0,
+        transposeWeight: false,
+        vocabStart: 0,
+        logSumExp: false,
+      };
+      const [values, indices] = tf
+        .engine()
+        .runKernel<tf.Tensor[]>(LmHeadTopK, { hidden, weight }, attrs as unknown as tf.NamedAttrMap);
       expect(indices.arraySync()).toEqual([[262144, 262151, 262143, 0]]);
       expect(values.arraySync()).toEqual([[3, 2, 1, 0]]);
       tf.dispose([weight, hidden, values, indices]);

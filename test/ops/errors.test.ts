@@ -275,7 +275,7 @@ function rawTopK(inputs: Record<string, tf.Tensor>, attrs: Partial<LmHeadTopKAtt
 }
 
 /** The weight of a binary head of [5, 64] in groups of 32: a tile of a block and a quad. */
-const packed = () => tf.zeros([1, 64 * 4 + 64 * 2], 'int32');
+const packed = () => tf.zeros([1, 256 * 4 + 256 * 2], 'int32');
 
 /** What the native ops check themselves, for programs that call them without this package's TypeScript. */
 // prettier-ignore
@@ -284,14 +284,14 @@ const NATIVE: Fault[] = [
   ['PackBinary: scales for other groups', "PackBinary: input 'scales' must have shape [5,1], but got [5,2]", (f) => runKernel(PackBinary, { bits: f.bits, scales: f.scales }, { groupSize: 64 })],
   ['PackBinary: a group size that does not divide', "PackBinary: attribute 'group_size' must be a multiple of 32, at most 32768, that divides 64, but got 96", (f) => runKernel(PackBinary, { bits: f.bits, scales: f.scales }, { groupSize: 96 })],
   ['PackBinary: a group size that is too large', "PackBinary: attribute 'group_size' must be a multiple of 32, at most 32768, that divides 32800, but got 32800", () => runKernel(PackBinary, { bits: tf.ones([1, 1025], 'int32'), scales: tf.ones([1, 1]) }, { groupSize: 32800 })],
-  ['UnpackBinary: another layout', "UnpackBinary: input 'packed' must have shape [2,384], but got [1,384]", () => runKernel(UnpackBinary, { packed: packed() }, { vocabSize: 65, hiddenSize: 64, groupSize: 32 })],
+  ['UnpackBinary: another layout', "UnpackBinary: input 'packed' must have shape [2,1536], but got [1,1536]", () => runKernel(UnpackBinary, { packed: packed() }, { vocabSize: 257, hiddenSize: 64, groupSize: 32 })],
   ['UnpackBinary: a negative vocabulary', "UnpackBinary: attribute 'vocab_size' must be 0 to 2^31 - 1, but got -1", () => runKernel(UnpackBinary, { packed: packed() }, { vocabSize: -1, hiddenSize: 64, groupSize: 32 })],
   ['UnpackBinary: a group size of 0', "UnpackBinary: attribute 'group_size' must be a multiple of 32, at most 32768, that divides 64, but got 0", () => runKernel(UnpackBinary, { packed: packed() }, { vocabSize: 5, hiddenSize: 64, groupSize: 0 })],
   ['QuantizeActivations: a scalar', "QuantizeActivations: input 'hidden' must have rank 1 or higher, but got a scalar", () => runKernel(QuantizeActivations, { hidden: tf.scalar(1) }, {})],
-  ['LmHeadTopK: a binary weight of another layout', "LmHeadTopK: input 'weight' must have shape [1,384], but got [5,2]", (f) => rawTopK({ hidden: f.hidden, weight: f.bits }, {})],
-  ['LmHeadTopK: a binary weight of another vocabulary', "LmHeadTopK: input 'weight' must have shape [2,384], but got [1,384]", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { vocabSize: 65 })],
+  ['LmHeadTopK: a binary weight of another layout', "LmHeadTopK: input 'weight' must have shape [1,1536], but got [5,2]", (f) => rawTopK({ hidden: f.hidden, weight: f.bits }, {})],
+  ['LmHeadTopK: a binary weight of another vocabulary', "LmHeadTopK: input 'weight' must have shape [2,1536], but got [1,1536]", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { vocabSize: 257 })],
   ['LmHeadTopK: no vocab_size with a binary head', "LmHeadTopK: attribute 'vocab_size' must be at least 1 with format binary, and 0 with another, but got 0", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { vocabSize: 0 })],
-  ['LmHeadTopK: a binary weight of another layout in a rank without ids', "LmHeadTopK: input 'weight' must have shape [0,384], but got [1,384]", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { vocabSize: 0, group: 1e9 })],
+  ['LmHeadTopK: a binary weight of another layout in a rank without ids', "LmHeadTopK: input 'weight' must have shape [0,1536], but got [1,1536]", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { vocabSize: 0, group: 1e9 })],
   ['LmHeadTopK: a vocab_size with a dense head', "LmHeadTopK: attribute 'vocab_size' must be at least 1 with format binary, and 0 with another, but got 5", (f) => rawTopK({ hidden: f.hidden, weight: f.weight }, { format: 'float32', groupSize: 0 })],
   ['LmHeadTopK: a group size that does not divide', "LmHeadTopK: attribute 'group_size' must be a multiple of 32, at most 32768, that divides 64, but got 128", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { groupSize: 128 })],
   ['LmHeadTopK: hidden_scale for other rows', "LmHeadTopK: input 'hidden_scale' must have shape [2], but got [5]", (f) => rawTopK({ hidden: f.hidden, weight: packed(), hiddenScale: f.bias }, {})],

@@ -159,12 +159,12 @@ describeEachBackend('LmHead', (backend) => {
     head.dispose();
   });
 
-  // whole tiles of 64 ids, blocks of 4 words of bits, and quads of 2-byte scales
+  // whole tiles of 256 ids, blocks of 4 words of bits, and quads of 2-byte scales
   it.each([
-    [248, 512, 128, 4 * 64 * (16 * 4 + 4 * 2)],
-    [64, 128, 128, 64 * (4 * 4 + 4 * 2)],
-    [65, 160, 32, 2 * 64 * (8 * 4 + 8 * 2)],
-    [1, 32, 32, 64 * (4 * 4 + 4 * 2)],
+    [1000, 512, 128, 4 * 256 * (16 * 4 + 4 * 2)],
+    [256, 128, 128, 256 * (4 * 4 + 4 * 2)],
+    [257, 160, 32, 2 * 256 * (8 * 4 + 8 * 2)],
+    [1, 32, 32, 256 * (4 * 4 + 4 * 2)],
   ])(
     'says how many bytes %i x %i in groups of %i take when they are packed',
     (vocabSize, hiddenSize, groupSize, bytes) => {

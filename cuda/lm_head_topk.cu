@@ -287,6 +287,7 @@ LmHeadTopKArgs sliceRows(const LmHeadTopKArgs& args, int64_t begin) {
   LmHeadTopKArgs slice = args;
   slice.rows = std::min(args.rows - begin, kMaxRowsPerLaunch);
   slice.hidden = args.hidden + begin * args.hiddenSize;
+  if (args.hiddenScale != nullptr) slice.hiddenScale = args.hiddenScale + begin;
   slice.values = args.values + begin * args.k;
   slice.indices = args.indices + begin * args.k;
   if (args.logSumExp != nullptr) slice.logSumExp = args.logSumExp + begin;
@@ -299,6 +300,7 @@ cudaError_t lmHeadTopKScratchBytes(const LmHeadTopKArgs& args, size_t* bytes, co
   Device device;
   RETURN_IF_ERROR(Device::current(&device));
   const LmHeadTopKArgs slice = sliceRows(args, 0);
+  if (args.format == HeadFormat::kBinary && !binaryFits(slice, tuning, device)) return cudaErrorNotSupported;
   const FormatPlan chosen(slice, tuning, device);
   Scratch counter(nullptr);
   takeBuffers(counter, slice, chosen.split, chosen.plan);

@@ -25,7 +25,8 @@ struct Tuning {
   int poolCapacity = 0;
 };
 
-// Bytes of scratch memory that launchLmHeadTopK needs on the current device, 256-byte aligned.
+// Bytes of scratch memory that launchLmHeadTopK needs on the current device, 256-byte aligned. cudaErrorNotSupported
+// where a row of hidden is too long for a binary head on this device (more than some 60,000 columns on an H200).
 cudaError_t lmHeadTopKScratchBytes(const LmHeadTopKArgs& args, size_t* bytes, const Tuning& tuning = {});
 
 // Enqueues on `stream`; neither allocates nor synchronizes, so it can be captured in a CUDA graph. Every pointer of

@@ -75,6 +75,10 @@ ScorerShape binaryShape(const LmHeadTopKArgs& args, const BinaryWay& way, const 
   return shape;
 }
 
+bool binaryFits(const LmHeadTopKArgs& args, const Tuning& tuning, const Device& device) {
+  return fits(binaryShape(args, binaryWay(args, tuning, device), device), args, device);
+}
+
 BinaryHiddenSizes binaryHiddenSizes(const Plan& plan) {
   const LmHeadTopKArgs& args = plan.scan.args;
   const size_t rows = static_cast<size_t>(plan.rowGroups) * plan.scorer.rowsPerBlock;

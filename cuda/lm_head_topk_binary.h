@@ -22,6 +22,9 @@ BinaryWay binaryWay(const LmHeadTopKArgs& args, const Tuning& tuning, const Devi
 
 ScorerShape binaryShape(const LmHeadTopKArgs& args, const BinaryWay& way, const Device& device);
 
+// Whether one row of hidden fits in shared memory.
+bool binaryFits(const LmHeadTopKArgs& args, const Tuning& tuning, const Device& device);
+
 // Elements of the three arrays.
 struct BinaryHiddenSizes {
   size_t operandBytes, bases, rowScales;

@@ -60,6 +60,7 @@ class ChunkRing {
 
   // Workers: this warp no longer reads the stage.
   __device__ void release(int stage) const {
+    __syncwarp();
     if (threadIdx.x % 32 == 0) arrive(empty() + stage);
   }
 

@@ -57,8 +57,8 @@ __global__ void __launch_bounds__(kThreads) mergeKernel(MergeParams params, int 
     // Few candidates: the place of each is how many are better.
     const Key own = threadIdx.x < count ? keys[threadIdx.x] : kWorstKey;
     if (threadIdx.x < kFew) few[threadIdx.x] = own;
-    clearRow(params.pool, row);
     block.sync();
+    clearRow(params.pool, row);  // not before all threads have read the count
     if (threadIdx.x < count) {
       int place = 0;
       for (int i = 0; i < count; ++i) place += few[i] > own;

@@ -330,7 +330,7 @@ void graphReplay(HeadFormat format) {
 
 // Activations that somebody else has quantized.
 void givenScales() {
-  for (const int64_t rows : {1, 9}) {
+  for (const int64_t rows : {1, 9, 32770}) {  // the last: more than one launch serves
     const Shape shape{HeadFormat::kBinary, rows, 700, 256, 12};
     current = "given scales, " + shape.name();
     LmHeadCase own(shape), given(shape);
@@ -349,6 +349,16 @@ void givenScales() {
     given.run();
     expect(own.values == given.values && own.indices == given.indices, "other results than for hidden itself");
   }
+  current = "a row of a binary head that no shared memory holds";
+  LmHeadTopKArgs args{};
+  args.format = HeadFormat::kBinary;
+  args.rows = 1;
+  args.hiddenSize = 1 << 18;
+  args.vocabSize = 64;
+  args.k = 5;
+  args.groupSize = 128;
+  size_t bytes = 0;
+  expect(lm_head::lmHeadTopKScratchBytes(args, &bytes, tuning) == cudaErrorNotSupported, "no error");
 }
 
 // Every row's candidates get lost, and it is scanned again. Each block hands over at least its m best with m * blocks

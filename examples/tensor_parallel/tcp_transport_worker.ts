@@ -141,6 +141,9 @@ function join(): { gather: (mine: Int32Array) => void; close: (done: () => void)
   const tryToConnect = () => {
     const candidate = connect({ host, port, noDelay: true });
     candidate.on('connect', () => {
+      const { localAddress, localPort, remoteAddress } = candidate;
+      // Where nobody listens yet, TCP can give a socket this very port and join it to itself.
+      if (localPort === port && localAddress === remoteAddress) return void candidate.destroy();
       socket = candidate;
       for (const bytes of unsent) socket.write(bytes);
     });

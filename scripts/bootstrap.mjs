@@ -1,5 +1,5 @@
-// What `npm run setup`, `doctor`, `demo`, `example:compare-heads`, `test` and `test:sanitize` run. It starts from a fresh clone, where nothing is
-// installed yet, so it uses Node.js alone. Each preparation does nothing when it was done before.
+// What `npm run setup`, `doctor`, `demo`, `example:compare-heads`, `test` and `test:sanitize` run. It starts from a fresh
+// clone, where nothing is installed yet, so it uses Node.js alone. Each preparation does nothing when it was done before.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {

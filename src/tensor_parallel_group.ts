@@ -30,9 +30,11 @@ const MAX_TIMEOUT_MS = 2 ** 31 - 1;
  * ```
  *
  * A rank that never comes, dies, or calls with other shapes ends in an error that names rank and op in all others, within
- * `timeoutMs`. The group cannot be used after that. Close it before the program ends: otherwise the others take this rank for
- * dead. An op only enqueues its work on the GPU, so the error may be that of
- * the next op; what the failed one returns are ids of -1 and values of NaN, and `group.error` says why.
+ * `timeoutMs`. The group cannot be used after that. Close it before the program ends: otherwise the others take this rank
+ * for dead. An op only enqueues its work on the GPU, so the error may be that of the next op; what the failed one returns
+ * are ids of -1 and values of NaN, and `group.error` says why.
+ *
+ * While the ranks come together, rank 0 listens at its port without asking who calls: it belongs in a network that you trust.
  *
  * With worldSize 1 there is nobody to wait for: neither NCCL nor a GPU is needed.
  */

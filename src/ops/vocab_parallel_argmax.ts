@@ -75,7 +75,8 @@ export function vocabParallelArgmax(
       ids = argmaxOverTransport(op, exchange.transport, shards[0].matrix, rows, attrs);
     } else {
       const inputs = Object.fromEntries(shards.map(({ matrix }, i) => [`shard${i}`, matrix]));
-      ids = runKernel(VocabParallelArgmax, inputs, { ...attrs, group: exchange?.handle });
+      if (exchange !== undefined) attrs.group = exchange.handle;
+      ids = runKernel(VocabParallelArgmax, inputs, attrs);
     }
     return leading.length === 1 ? ids : tf.reshape(ids, leading);
   });

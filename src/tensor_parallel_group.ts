@@ -1,6 +1,7 @@
 import * as tf from '@tensorflow/tfjs-core';
 import type { Native } from './native/load';
 import { loadNative } from './native/load';
+import { usesGpu } from './native/uses_gpu';
 import { checkInteger, checkOptions, describe, fail } from './ops/validate';
 
 export interface TensorParallelGroupOptions {
@@ -144,8 +145,7 @@ export class TensorParallelGroup {
 }
 
 function requireGpu(op: string): void {
-  const backend = tf.backend() as tf.KernelBackend & { isUsingGpuDevice?: boolean };
-  if (tf.getBackend() === 'tensorflow' && backend.isUsingGpuDevice === true) return;
+  if (usesGpu()) return;
   throw new Error(
     `Error in ${op}: NCCL needs a GPU in every process, but this one computes on the CPU (backend '${tf.getBackend()}'). ` +
       "On CPUs give the ops a transport of your own as 'group': {rank, worldSize, allGather}.",

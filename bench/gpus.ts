@@ -3,7 +3,8 @@
  * usage: node dist/bench/gpus.js [--processes N] [--seconds N] [--out DIR]
  */
 import { join } from 'node:path';
-import { Command, InvalidArgumentError } from 'commander';
+import { Command } from 'commander';
+import { positiveInteger } from '../examples/options';
 import { freePort } from '../examples/tensor_parallel/free_port';
 import { packageRoot } from '../src/native/package_root';
 import { judge } from './bars';
@@ -99,12 +100,6 @@ async function main(): Promise<void> {
   for (const problem of problems) console.log(problem);
   console.log(`Written: ${writeResults(out, `${slug(names[0])}-x${processes}`, results)}`);
   if (failed) process.exitCode = 1;
-}
-
-function positiveInteger(text: string): number {
-  const value = Number(text);
-  if (!Number.isInteger(value) || value < 1) throw new InvalidArgumentError('It must be a whole number above 0.');
-  return value;
 }
 
 if (require.main === module) {

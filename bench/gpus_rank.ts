@@ -4,6 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs-node-gpu';
 import { LmHead, lmHeadTopK, TensorParallelGroup, vocabParallelArgmax } from '../src/index';
+import { usesGpu } from '../src/native/uses_gpu';
 import type { Measure, Row } from './results';
 import { batch, makeHidden, makeWeight, median, microseconds } from './timing';
 import { STEP_TRIALS, type StepOp } from './trials';
@@ -23,8 +24,7 @@ const CALLS_A_BATCH = 50;
 const READS = 200;
 
 function main(): void {
-  const usesGpu = (tf.backend() as tf.KernelBackend & { isUsingGpuDevice?: boolean }).isUsingGpuDevice === true;
-  if (!usesGpu) throw new Error('tfjs computes on the CPU here: TensorFlow has found no GPU it can use');
+  if (!usesGpu()) throw new Error('tfjs computes on the CPU here: TensorFlow has found no GPU it can use');
   const group = TensorParallelGroup.fromEnv();
   const { rank, worldSize } = group;
   try {

@@ -6,6 +6,7 @@ import { text } from 'node:stream/consumers';
 import * as tf from '@tensorflow/tfjs-node-gpu';
 import { LmHead, lmHeadTopK } from '../src/index';
 import type { HeadFormat } from '../src/kernel_names';
+import { usesGpu } from '../src/native/uses_gpu';
 import type { Measure } from './results';
 import { sameShape } from './results';
 import { type Batch, batch, makeHidden, makeWeight, median, microseconds } from './timing';
@@ -41,8 +42,8 @@ const CHECKED_ELEMENTS = 1 << 26;
 async function main(): Promise<void> {
   const request = JSON.parse(await text(process.stdin)) as OpRequest;
   await tf.ready();
-  const usesGpu = (tf.backend() as tf.KernelBackend & { isUsingGpuDevice?: boolean }).isUsingGpuDevice === true;
-  if (request.gpu && !usesGpu) throw new Error('tfjs computes on the CPU here: TensorFlow has found no GPU it can use');
+  if (request.gpu && !usesGpu())
+    throw new Error('tfjs computes on the CPU here: TensorFlow has found no GPU it can use');
 
   if (!request.onlyTfjs) emit(firstCall());
   const shapes = request.trials.filter((trial, i, all) => all.findIndex((other) => sameShape(trial, other)) === i);

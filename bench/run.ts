@@ -3,7 +3,8 @@
  * usage: node dist/bench/run.js [--gpu] [--quick] [--seconds N] [--out DIR] [--no-plots]
  */
 import { join } from 'node:path';
-import { Command, InvalidArgumentError } from 'commander';
+import { Command } from 'commander';
+import { positiveNumber } from '../examples/options';
 import { packageRoot } from '../src/native/package_root';
 import { judge } from './bars';
 import { defaultOpTimes, measureCpu } from './cpu';
@@ -64,12 +65,6 @@ async function draw(file: string): Promise<void> {
     const reason = (error as Error).message.split('\n')[0];
     console.log(`${file} was not drawn (${reason}); 'npm run bench:plot' can do it later.`);
   }
-}
-
-function positiveNumber(text: string): number {
-  const value = Number(text);
-  if (!(value > 0 && Number.isFinite(value))) throw new InvalidArgumentError('It must be a number above 0.');
-  return value;
 }
 
 main().catch((error: unknown) => {

@@ -4,9 +4,10 @@
  * `npm run example:compare-heads -- --help` lists the options.
  */
 import './demo/environment';
-import { Command, InvalidArgumentError } from 'commander';
+import { Command } from 'commander';
 import type { Comparison } from './compare_heads/run';
 import type { HeadResult } from './compare_heads/compare';
+import { positiveInteger } from './options';
 import { sentence } from '../src/setup/errors';
 
 async function main(): Promise<void> {
@@ -46,12 +47,6 @@ How many of the best 1, 10, 50 tokens of the float32 head are among the best 1, 
 
 ${line(['head', 'memory', 'best 1', 'best 10', 'best 50'])}
 ${heads.map(ofHead).join('\n')}`;
-}
-
-function positiveInteger(text: string): number {
-  const value = Number(text);
-  if (!(value > 0 && Number.isSafeInteger(value))) throw new InvalidArgumentError('It must be a whole number above 0.');
-  return value;
 }
 
 main().catch((error: unknown) => {

@@ -3,8 +3,9 @@
  * `npm run demo -- --help` lists the options.
  */
 import './demo/environment';
-import { Command, InvalidArgumentError } from 'commander';
+import { Command } from 'commander';
 import type { DemoOptions, DemoResult } from './demo/run';
+import { positiveInteger, positiveNumber } from './options';
 
 async function main(): Promise<void> {
   const command = new Command('demo')
@@ -40,18 +41,6 @@ ${row('Medians after a warm-up', 'own head, argMax', 'lmHeadTopK')}
 ${row('  one token (trunk and head)', ms(result.stockMsPerToken), ms(result.fusedMsPerToken))}
 ${row('  the head alone, for one vector', ms(result.stockHeadMs), ms(result.fusedHeadMs))}
 Within the model its own head scores every position of the context; alone, it is given the last one only.`;
-}
-
-function positiveNumber(text: string): number {
-  const value = Number(text);
-  if (!(value > 0 && Number.isFinite(value))) throw new InvalidArgumentError('It must be a number above 0.');
-  return value;
-}
-
-function positiveInteger(text: string): number {
-  const value = positiveNumber(text);
-  if (!Number.isSafeInteger(value)) throw new InvalidArgumentError('It must be a whole number above 0.');
-  return value;
 }
 
 main().catch((error: unknown) => {

@@ -3,7 +3,8 @@
  * by itself it starts its N processes; under torchrun, srun or mpirun it is one of them.
  * usage: node dist/examples/tensor_parallel.js [--processes N] [--tokens N] [--format FORMAT]
  */
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command, Option } from 'commander';
+import { positiveInteger } from './options';
 import type { RankOptions } from './tensor_parallel/rank';
 import { startRanks } from './tensor_parallel/start';
 
@@ -26,12 +27,6 @@ async function main(): Promise<void> {
   }
   const { runRank } = await import('./tensor_parallel/rank.js'); // TensorFlow is for the ranks alone
   runRank(options);
-}
-
-function positiveInteger(text: string): number {
-  const value = Number(text);
-  if (!Number.isInteger(value) || value < 1) throw new InvalidArgumentError('It must be a whole number above 0.');
-  return value;
 }
 
 main().catch((error: unknown) => {

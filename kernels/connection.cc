@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
@@ -82,21 +83,36 @@ Milliseconds until(Clock::time_point deadline) {
   return std::max(Milliseconds(0), std::chrono::duration_cast<Milliseconds>(deadline - Clock::now()));
 }
 
+// Asking again and again for a port of this machine at which nobody listens, a socket can be given that very port as
+// its own, and then TCP joins it to itself.
+bool isJoinedToItself(const Descriptor& socket) {
+  sockaddr_storage own{}, other{};
+  socklen_t ownSize = sizeof(own), otherSize = sizeof(other);
+  return getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &ownSize) == 0 &&
+         getpeername(socket.get(), reinterpret_cast<sockaddr*>(&other), &otherSize) == 0 && ownSize == otherSize &&
+         std::memcmp(&own, &other, ownSize) == 0;
+}
+
 // One attempt at one address; errno says why it failed.
 bool connectOnce(const Descriptor& socket, const addrinfo& address, Clock::time_point deadline) {
   fcntl(socket.get(), F_SETFL, fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
-  if (connect(socket.get(), address.ai_addr, address.ai_addrlen) == 0) return true;
-  if (errno != EINPROGRESS) return false;
-  pollfd writable{socket.get(), POLLOUT, 0};
-  if (poll(&writable, 1, static_cast<int>(until(deadline).count())) <= 0) {
-    errno = ETIMEDOUT;
-    return false;
+  if (connect(socket.get(), address.ai_addr, address.ai_addrlen) != 0) {
+    if (errno != EINPROGRESS) return false;
+    // A host has several addresses, and one that drops what it gets must not use up the time of the others.
+    constexpr Milliseconds kLongest(5000);
+    pollfd writable{socket.get(), POLLOUT, 0};
+    if (poll(&writable, 1, static_cast<int>(std::min(until(deadline), kLongest).count())) <= 0) {
+      errno = ETIMEDOUT;
+      return false;
+    }
+    int error = 0;
+    socklen_t size = sizeof(error);
+    getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    errno = error;
+    if (error != 0) return false;
   }
-  socklen_t size = sizeof(errno);
-  int error = 0;
-  getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-  errno = error;
-  return error == 0;
+  errno = ECONNREFUSED;
+  return !isJoinedToItself(socket);
 }
 
 }  // namespace
@@ -113,7 +129,10 @@ void Descriptor::close() {
   fd_ = -1;
 }
 
-std::string addressText(const std::string& host, int port) { return host + ":" + std::to_string(port); }
+std::string addressText(const std::string& host, int port) {
+  const bool ipv6 = host.find(':') != std::string::npos;
+  return (ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
 
 Descriptor listenAt(const std::string& host, int port) {
   int error = 0;
@@ -183,7 +202,8 @@ void Connection::send(const Message& message) {
 
 std::vector<Message> Connection::receive() {
   char buffer[4096];
-  while (open_) {
+  // The limit is for strangers: who sends without end must not fill the memory.
+  while (open_ && arrived_.size() <= kMaxMessageBytes) {
     const ssize_t count = recv(socket_.get(), buffer, sizeof(buffer), 0);
     if (count > 0) {
       arrived_.append(buffer, count);
@@ -234,7 +254,7 @@ std::optional<Message> Connection::wait(Clock::time_point deadline) {
 void waitForAny(const std::vector<int>& descriptors, Milliseconds longest) {
   std::vector<pollfd> polled;
   for (const int descriptor : descriptors) polled.push_back({descriptor, POLLIN, 0});
-  poll(polled.data(), polled.size(), static_cast<int>(longest.count()));
+  poll(polled.data(), polled.size(), static_cast<int>(std::min<int64_t>(longest.count(), INT_MAX)));
 }
 
 }  // namespace lm_head

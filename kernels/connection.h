@@ -52,7 +52,7 @@ class Descriptor {
   int fd_;
 };
 
-// The address as people write it.
+// The address as people write it: an IPv6 host in brackets.
 std::string addressText(const std::string& host, int port);
 
 // Waits for connections of other ranks.
@@ -73,7 +73,7 @@ class Connection {
   // ends.
   void send(const Message& message);
 
-  // All messages that have arrived; never waits. `isOpen` turns false when the other side is gone or talks otherwise.
+  // Messages that have arrived; never waits. `isOpen` turns false when the other side is gone or talks otherwise.
   std::vector<Message> receive();
   bool isOpen() const { return open_; }
 

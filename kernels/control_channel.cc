@@ -74,6 +74,7 @@ void ControlChannel::close() {
   }
   wake();
   watcher_.join();
+  const std::lock_guard<std::mutex> lock(mutex_);
   // What is closed with unread messages can take back what it has sent.
   for (const auto& peer : peers_) {
     if (peer != nullptr) peer->receive();
@@ -180,6 +181,7 @@ void ControlChannel::lose(int rank, const std::string& how) {
 }
 
 void ControlChannel::toHub(const Message& message) {
+  if (peers_.empty()) return;  // closed
   if (hub_ == nullptr) return peers_[0]->send(message);
   hub_->receive(0, message, Clock::now());
   sendOutbox();

@@ -1,4 +1,5 @@
 // LmHeadTopK as a TensorFlow op: its definition, and tensors to pointers.
+#include <utility>
 #include <vector>
 
 #include "../cuda/common/binary_layout.h"
@@ -33,8 +34,9 @@ class LmHeadTopKKernel {
         group_(attributes.integer("group")) {
     const bool wantsFloat = format_ == HeadFormat::kFloat32;
     require(attributes.type("Tweight") == (wantsFloat ? TF_FLOAT : TF_INT32), [&] {
-      return std::string("LmHeadTopK: input 'weight' must be ") + (wantsFloat ? "float32" : "int32") +
-             " for this format";
+      const auto [expected, actual] = wantsFloat ? std::pair("float32", "int32") : std::pair("int32", "float32");
+      return std::string("LmHeadTopK: input 'weight' must be ") + expected + " for format " +
+             attributes.string("format") + ", but got " + actual;
     });
     require(!transposeWeight_ || wantsFloat, "LmHeadTopK: attribute 'transpose_weight' needs format float32");
     const bool binary = format_ == HeadFormat::kBinary;
@@ -72,7 +74,7 @@ class LmHeadTopKKernel {
       return "LmHeadTopK: attribute 'k' must be 0 to " + std::to_string(args.vocabSize) + ", but got " +
              std::to_string(k_);
     });
-    require(vocabStart_ >= 0 && vocabStart_ + args.vocabSize <= INT32_MAX, [&] {
+    require(vocabStart_ >= 0 && vocabStart_ <= INT32_MAX - args.vocabSize, [&] {
       return "LmHeadTopK: attribute 'vocab_start' must be at least 0 and keep ids below 2^31 - 1, but got " +
              std::to_string(vocabStart_);
     });

@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string_view>
 
 #include "control_hub.h"
 
 namespace lm_head {
 namespace {
 
-// Also tells strangers apart who happen to find the port, such as another program's clients.
-constexpr const char* kLanguage = "tfjs-lm-head group 1";
+// Begins a hello, and the device follows. Tells strangers apart who happen to find the port, such as another program's
+// clients.
+constexpr std::string_view kLanguage = "tfjs-lm-head group 1\n";
 
 // How much longer a rank waits than it has told rank 0, whose word on who is missing then comes in time.
 constexpr Milliseconds kGrace(1000);
@@ -77,9 +79,8 @@ class Host {
   }
 
   void admit(Connection stranger, const Message& hello) {
-    const std::string language = hello.text.substr(0, hello.text.find('\n'));
-    if (hello.type != MessageType::kHello || language != kLanguage) return;
-    const std::string device = hello.text.substr(language.size() + 1);
+    if (hello.type != MessageType::kHello || hello.text.compare(0, kLanguage.size(), kLanguage) != 0) return;
+    const std::string device = hello.text.substr(kLanguage.size());
     // From here on it is one of us, and hears why it does not fit.
     const auto refuseBoth = [&](const std::string& why) {
       stranger.send({MessageType::kFail, 0, 0, 0, why});
@@ -139,7 +140,7 @@ Rendezvous joinRankZero(const RendezvousOptions& options) {
   }
   const auto left = std::chrono::duration_cast<Milliseconds>(deadline - Clock::now());
   toHost->send({MessageType::kHello, options.rank, options.worldSize, std::max<int64_t>(left.count(), 0),
-                std::string(kLanguage) + "\n" + options.device});
+                std::string(kLanguage) + options.device});
   const std::optional<Message> answer = toHost->wait(deadline + kGrace);
   if (answer && answer->type == MessageType::kFail) throw std::runtime_error(answer->text);
   if (!answer || answer->type != MessageType::kWelcome) {

@@ -17,15 +17,15 @@ LogitsType logitsType(TF_DataType type) {
 
 // What both scanning ops are told about logits.
 struct LogitsAttributes {
-  explicit LogitsAttributes(const OpAttributes& attributes)
+  LogitsAttributes(const OpAttributes& attributes, const std::string& op)
       : vocabStart(attributes.integer("vocab_start")),
         vocabSize(attributes.integer("vocab_size")),
         columnMajor(attributes.boolean("column_major")),
         type(logitsType(attributes.type("T"))) {
     require(vocabSize >= 0,
-            [&] { return "attribute 'vocab_size' must be at least 0, but got " + std::to_string(vocabSize); });
-    require(vocabStart >= 0 && vocabStart + vocabSize <= INT32_MAX, [&] {
-      return "attribute 'vocab_start' must be at least 0 and keep ids below 2^31 - 1, but got " +
+            [&] { return op + ": attribute 'vocab_size' must be at least 0, but got " + std::to_string(vocabSize); });
+    require(vocabStart >= 0 && vocabStart <= INT32_MAX - vocabSize, [&] {
+      return op + ": attribute 'vocab_start' must be at least 0 and keep ids below 2^31 - 1, but got " +
              std::to_string(vocabStart);
     });
   }
@@ -73,7 +73,8 @@ void pick([[maybe_unused]] const OpContext& context, const int32_t* candidates, 
 
 class LocalArgmaxCandidatesKernel {
  public:
-  explicit LocalArgmaxCandidatesKernel(const OpAttributes& attributes) : attributes_(attributes) {}
+  explicit LocalArgmaxCandidatesKernel(const OpAttributes& attributes)
+      : attributes_(attributes, "LocalArgmaxCandidates") {}
 
   template <Device kDevice>
   void compute(const OpContext& context) const {
@@ -116,7 +117,9 @@ class PickFromCandidatesKernel {
 class VocabParallelArgmaxKernel {
  public:
   explicit VocabParallelArgmaxKernel(const OpAttributes& attributes)
-      : attributes_(attributes), shards_(attributes.integer("N")), group_(attributes.integer("group")) {
+      : attributes_(attributes, "VocabParallelArgmax"),
+        shards_(attributes.integer("N")),
+        group_(attributes.integer("group")) {
     require(group_ == 0 || shards_ == 1,
             "VocabParallelArgmax: attribute 'group' goes with one shard, but got " + std::to_string(shards_));
   }

@@ -1,5 +1,6 @@
-// What `npm run setup`, `doctor`, `demo`, `example:compare-heads`, `test` and `test:sanitize` run. It starts from a fresh clone, where nothing is
-// installed yet, so it uses Node.js alone. Each preparation does nothing when it was done before.
+// What `npm run setup`, `doctor`, `demo`, `example:compare-heads`, `example:tensor-parallel`, `test` and `test:sanitize` run.
+// It starts from a fresh clone, where nothing is installed yet, so it uses Node.js alone. Each preparation does nothing when
+// it was done before.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -155,6 +156,7 @@ const commands = {
   doctor: (args) => process.exit(node([join(dist, 'src', 'setup', 'cli.js'), 'doctor', ...args])),
   demo: (args) => example('demo', args),
   'compare-heads': (args) => example('compare_heads', args),
+  'tensor-parallel': (args) => example('tensor_parallel', args),
   test,
   sanitize,
 };

@@ -106,7 +106,11 @@ export class LmHead {
    *     the 16-bit type.
    */
   static dense(weight: tf.Tensor2D | tf.TensorLike, options: DenseHeadOptions = {}): LmHead {
-    const op = 'LmHead.dense';
+    return LmHead.makeDense('LmHead.dense', weight, options);
+  }
+
+  /** `dense` for a caller whose name its errors tell. */
+  private static makeDense(op: string, weight: tf.Tensor2D | tf.TensorLike, options: DenseHeadOptions): LmHead {
     checkOptions(op, options, ['dtype', 'transposed', 'bias']);
     const { dtype: format = 'float32', transposed = false, bias } = options;
     if (!['float32', 'bfloat16', 'float16'].includes(format)) {
@@ -168,7 +172,11 @@ export class LmHead {
    *     that is not a multiple of 32 and groupSize, or a group whose mean is not finite or overflows float16.
    */
   static binarize(weight: tf.Tensor2D | tf.TensorLike, options: BinarizeHeadOptions = {}): LmHead {
-    const op = 'LmHead.binarize';
+    return LmHead.makeBinarized('LmHead.binarize', weight, options);
+  }
+
+  /** `binarize` for a caller whose name its errors tell. */
+  private static makeBinarized(op: string, weight: tf.Tensor2D | tf.TensorLike, options: BinarizeHeadOptions): LmHead {
     checkOptions(op, options, ['groupSize', 'bias']);
     const { groupSize = 128, bias } = options;
     checkGroupSize(op, groupSize);
@@ -249,8 +257,8 @@ export class LmHead {
       const rowsBias = bias === undefined ? undefined : tf.slice(toBias(op, bias, vocabSize), [first], [count]);
       shard =
         format === 'binary'
-          ? LmHead.binarize(rows, { groupSize, bias: rowsBias })
-          : LmHead.dense(rows, { dtype: format, transposed, bias: rowsBias });
+          ? LmHead.makeBinarized(op, rows, { groupSize, bias: rowsBias })
+          : LmHead.makeDense(op, rows, { dtype: format, transposed, bias: rowsBias });
     });
     const kept = place.vocabSize === 0 ? shard.withoutRows() : shard.kept;
     return new LmHead({ ...shard, ...place }, kept);

@@ -1,6 +1,7 @@
 import * as tf from '@tensorflow/tfjs-core';
 import type { Native } from './native/load';
 import { loadNative } from './native/load';
+import { usesGpu } from './native/uses_gpu';
 import { checkInteger, checkOptions, describe, fail } from './ops/validate';
 
 export interface TensorParallelGroupOptions {
@@ -30,9 +31,11 @@ const MAX_TIMEOUT_MS = 2 ** 31 - 1;
  * ```
  *
  * A rank that never comes, dies, or calls with other shapes ends in an error that names rank and op in all others, within
- * `timeoutMs`. The group cannot be used after that. Close it before the program ends: otherwise the others take this rank for
- * dead. An op only enqueues its work on the GPU, so the error may be that of
- * the next op; what the failed one returns are ids of -1 and values of NaN, and `group.error` says why.
+ * `timeoutMs`. The group cannot be used after that. Close it before the program ends: otherwise the others take this rank
+ * for dead. An op only enqueues its work on the GPU, so the error may be that of the next op; what the failed one returns
+ * are ids of -1 and values of NaN, and `group.error` says why.
+ *
+ * While the ranks come together, rank 0 listens at its port without asking who calls: it belongs in a network that you trust.
  *
  * With worldSize 1 there is nobody to wait for: neither NCCL nor a GPU is needed.
  */
@@ -142,8 +145,7 @@ export class TensorParallelGroup {
 }
 
 function requireGpu(op: string): void {
-  const backend = tf.backend() as tf.KernelBackend & { isUsingGpuDevice?: boolean };
-  if (tf.getBackend() === 'tensorflow' && backend.isUsingGpuDevice === true) return;
+  if (usesGpu()) return;
   throw new Error(
     `Error in ${op}: NCCL needs a GPU in every process, but this one computes on the CPU (backend '${tf.getBackend()}'). ` +
       "On CPUs give the ops a transport of your own as 'group': {rank, worldSize, allGather}.",

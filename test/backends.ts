@@ -3,6 +3,7 @@ import { createRequire } from 'node:module';
 import * as tf from '@tensorflow/tfjs-core';
 import { registerLmHeadKernels } from 'tfjs-lm-head';
 import { loadNative } from '../src/native/load';
+import { usesGpu } from '../src/native/uses_gpu';
 
 /** 'composed' is tfjs's cpu backend under another name, so that it gets the kernels of all backends but two. */
 export type BackendName = 'cpu' | 'composed' | 'tensorflow';
@@ -45,9 +46,8 @@ export async function activate(backend: BackendName): Promise<void> {
 
 function requireGpu(): void {
   const native = loadNative();
-  const { isUsingGpuDevice } = tf.backend() as tf.KernelBackend & { isUsingGpuDevice: boolean };
   if (!native.cudaKernels())
     throw new Error('The op library was built without CUDA kernels: run the setup with --cuda.');
   if (native.gpuCount() === 0) throw new Error('There is no NVIDIA GPU for this process.');
-  if (!isUsingGpuDevice) throw new Error('TensorFlow does not use the GPU.');
+  if (!usesGpu()) throw new Error('TensorFlow does not use the GPU.');
 }

@@ -2,7 +2,7 @@
 import './environment';
 import * as tf from '@tensorflow/tfjs-node-gpu';
 import { type HeadFormat, LmHead, lmHeadTopK } from 'tfjs-lm-head';
-import { joinGroup } from './join_group';
+import { type Joined, joinGroup } from './join_group';
 
 const VOCAB_SIZE = 32001;
 const HIDDEN_SIZE = 128;
@@ -12,8 +12,16 @@ export interface RankOptions {
   format: HeadFormat;
 }
 
-export function runRank({ tokens, format }: RankOptions): void {
-  const { group, name, close } = joinGroup(60000);
+export function runRank(options: RankOptions): void {
+  const joined = joinGroup(60000);
+  try {
+    decodeTwice(joined, options);
+  } finally {
+    joined.close(); // also after an error: else the other ranks take this one for dead
+  }
+}
+
+function decodeTwice({ group, name }: Joined, { tokens, format }: RankOptions): void {
   const { rank, worldSize } = group;
   // A program of your own would read its rows [begin, end) alone: see LmHead.shardRange.
   const weight = tf.randomNormal<tf.Rank.R2>([VOCAB_SIZE, HIDDEN_SIZE], 0, 1, 'float32', 1);
@@ -25,7 +33,6 @@ export function runRank({ tokens, format }: RankOptions): void {
   const alone = decode(tokens, (hidden) => lmHeadTopK(hidden, whole, 1).indices);
   shard.dispose();
   whole.dispose();
-  close();
 
   const ids = `ids ${shard.vocabStart} to ${shard.vocabStart + shard.vocabSize - 1}`;
   const held = shard.vocabSize === 0 ? 'no ids' : ids;

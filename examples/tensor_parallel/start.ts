@@ -19,7 +19,7 @@ export async function startRanks(processes: number): Promise<boolean> {
       WORLD_SIZE: String(processes),
       MASTER_ADDR: '127.0.0.1',
       MASTER_PORT: port,
-      CUDA_VISIBLE_DEVICES: onGpus ? String(rank) : '-1',
+      ...(onGpus ? {} : { CUDA_VISIBLE_DEVICES: '-1' }), // environment.ts chooses by LOCAL_RANK
     };
     const child = spawn(process.execPath, process.argv.slice(1), { env, stdio: 'inherit' });
     return new Promise<boolean>((resolve) => {
@@ -30,7 +30,10 @@ export async function startRanks(processes: number): Promise<boolean> {
   return (await Promise.all(ranks)).every(Boolean);
 }
 
+/** How many GPUs CUDA would show to a process that is started here. */
 function gpuCount(): number {
+  const listed = process.env['CUDA_VISIBLE_DEVICES'];
+  if (listed !== undefined) return listed.split(',').filter((gpu) => gpu !== '' && gpu !== '-1').length;
   try {
     return execFileSync('nvidia-smi', ['--list-gpus'], { encoding: 'utf8' }).trim().split('\n').filter(Boolean).length;
   } catch {

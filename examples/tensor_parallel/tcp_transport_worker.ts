@@ -1,5 +1,5 @@
 /** The thread of `TcpTransport` that owns the sockets. */
-import { createServer, connect, type Socket } from 'node:net';
+import { createServer, connect, isIP, type Socket } from 'node:net';
 import { workerData, type MessagePort } from 'node:worker_threads';
 import type { TcpAnswer, TcpRequest, TcpWorkerData } from './tcp_transport';
 
@@ -118,7 +118,8 @@ function serve(): { gather: (mine: Int32Array) => void; close: (done: () => void
     });
   });
   server.on('error', (error) => fail(`rank 0 cannot listen at ${host}:${port}: ${error.message}`));
-  server.listen(port, host);
+  // A name may mean another address here than elsewhere (often 127.0.1.1).
+  server.listen(port, isIP(host) !== 0 || host === 'localhost' ? host : undefined);
   return {
     gather: (mine) => offer(0, mine),
     close: (done) => {
@@ -141,6 +142,9 @@ function join(): { gather: (mine: Int32Array) => void; close: (done: () => void)
   const tryToConnect = () => {
     const candidate = connect({ host, port, noDelay: true });
     candidate.on('connect', () => {
+      const { localAddress, localPort, remoteAddress } = candidate;
+      // Where nobody listens yet, TCP can give a socket this very port and join it to itself.
+      if (localPort === port && localAddress === remoteAddress) return void candidate.destroy();
       socket = candidate;
       for (const bytes of unsent) socket.write(bytes);
     });

@@ -80,7 +80,7 @@ function pipFailure(output: string, what: string, again: string): SetupError {
   }
   if (/No matching distribution found|Could not find a version/.test(output)) {
     return new SetupError(
-      `pip's package index has no wheel of ${what} for CPython 3.12 on Linux x86-64: choose another version with --tensorflow, or another package index with PIP_INDEX_URL.`,
+      `pip's package index has no wheel of ${what} for CPython 3.12 on Linux x86-64: choose another package index with PIP_INDEX_URL, or another version of TensorFlow with --tensorflow.`,
     );
   }
   return new SetupError(`pip could not install ${what}; its last lines were:\n${lastLines(output, 30)}`);

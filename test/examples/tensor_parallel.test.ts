@@ -29,3 +29,27 @@ describe('npm run example:tensor-parallel', () => {
     expect(stderr).toContain(option);
   });
 });
+
+describe('the environment of a rank', () => {
+  const before = { ...process.env };
+  afterEach(() => {
+    process.env = { ...before };
+  });
+
+  it.each([
+    [undefined, '1', '1'],
+    ['4,5', '1', '5'],
+    ['GPU-aa,GPU-bb', '0', 'GPU-aa'],
+    ['3', '1', '3'], // chosen already
+    ['-1', '1', '-1'],
+    ['4,5', undefined, '4,5'],
+    [undefined, undefined, undefined],
+  ])('shows it one GPU: of %s, with LOCAL_RANK %s, %s', (given, localRank, expected) => {
+    for (const [name, value] of Object.entries({ CUDA_VISIBLE_DEVICES: given, LOCAL_RANK: localRank })) {
+      if (value === undefined) delete process.env[name];
+      else process.env[name] = value;
+    }
+    jest.isolateModules(() => jest.requireActual('../../examples/tensor_parallel/environment'));
+    expect(process.env['CUDA_VISIBLE_DEVICES']).toBe(expected);
+  });
+});

@@ -1,4 +1,5 @@
 /** How the ranks of a TensorParallelGroup find each other, agree on an op, and notice that one is lost; without a GPU. */
+import { connect } from 'node:net';
 import { freePort } from '../../examples/tensor_parallel/free_port';
 import { NativeProgram } from './native_program';
 
@@ -7,10 +8,12 @@ const TIMEOUT_MS = 2000;
 const GRACE_MS = 4000;
 
 let ranks: NativeProgram[] = [];
+let host: string;
 let port: number;
 
 beforeEach(async () => {
   ranks = [];
+  host = '127.0.0.1';
   port = await freePort();
 });
 afterEach(async () => {
@@ -19,7 +22,7 @@ afterEach(async () => {
 });
 
 function start(rank: number, worldSize: number, device?: string, timeoutMs = TIMEOUT_MS): NativeProgram {
-  const args = [rank, worldSize, '127.0.0.1', port, timeoutMs].map(String);
+  const args = [rank, worldSize, host, port, timeoutMs].map(String);
   const program = new NativeProgram('control_channel_test', device === undefined ? args : [...args, device]);
   ranks.push(program);
   return program;
@@ -42,6 +45,25 @@ async function expectAll(of: NativeProgram[], pattern: RegExp, mostMs = TIMEOUT_
   expect(Date.now() - began).toBeLessThan(mostMs);
 }
 
+/** What a process that is no rank is sent until rank 0 ends its connection. */
+function endOfStranger(bytes: Buffer | string): Promise<string> {
+  return new Promise((resolve) => {
+    const socket = connect({ host, port });
+    let received = '';
+    let connected = false;
+    socket.on('connect', () => {
+      connected = true;
+      socket.write(bytes);
+    });
+    socket.on('data', (piece) => (received += piece.toString()));
+    socket.on('error', () => undefined); // 'close' follows
+    socket.on('close', () => {
+      if (connected) resolve(received);
+      else setTimeout(() => void endOfStranger(bytes).then(resolve), 50); // rank 0 does not listen yet
+    });
+  });
+}
+
 describe('a control channel', () => {
   it.each([2, 4])('joins %d ranks, counts their steps, and ends', async (worldSize) => {
     await open(worldSize);
@@ -59,6 +81,41 @@ describe('a control channel', () => {
     for (const { ended } of ranks) expect(await ended).toEqual({ code: 0, signal: null });
   });
 
+  it('joins ranks at a name', async () => {
+    host = 'localhost';
+    await open(2);
+  });
+
+  it('listens everywhere where the address of rank 0 is not one of its machine', async () => {
+    host = '192.0.2.1'; // nobody has it: it is for documentation
+    start(0, 2);
+    host = '127.0.0.1';
+    start(1, 2);
+    expect(await answers()).toEqual(['open', 'open']);
+  });
+
+  it('joins its ranks though strangers come to its port', async () => {
+    const frame = (text: string) => {
+      const bytes = Buffer.alloc(28 + text.length); // its length, type 0, rank 1, step 2, completed 0, and the text
+      bytes.writeInt32LE(bytes.length - 4);
+      bytes.writeInt32LE(1, 8);
+      bytes.writeInt32LE(2, 12);
+      bytes.write(text, 28);
+      return bytes;
+    };
+    start(0, 2);
+    const frames = [
+      frame('GET /'),
+      frame('tfjs-lm-head group 1'),
+      frame('tfjs-lm-head group 2\n'),
+      'GET / HTTP/1.1\r\nHost: rank0\r\n\r\n',
+    ];
+    const ends = await Promise.all(frames.map((bytes) => endOfStranger(bytes)));
+    expect(ends).toEqual(frames.map(() => ''));
+    start(1, 2);
+    expect(await answers()).toEqual(['open', 'open']);
+  });
+
   it('tells all that came which rank never did', async () => {
     for (const rank of [0, 1, 3]) start(rank, 4);
     await expectAll(ranks, /^error rank 2 of 4 did not come to 127\.0\.0\.1:\d+ within 2000 ms$/);
@@ -68,6 +125,12 @@ describe('a control channel', () => {
   it('tells a rank that there is no rank 0', async () => {
     start(1, 2);
     await expectAll(ranks, /^error rank 0 did not come to 127\.0\.0\.1:\d+ within 2000 ms/);
+  });
+
+  it('writes an IPv6 address in brackets', async () => {
+    host = '::1';
+    start(1, 2);
+    await expectAll(ranks, /^error rank 0 did not come to \[::1\]:\d+ within 2000 ms/);
   });
 
   it('refuses a rank that is there already', async () => {

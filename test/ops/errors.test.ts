@@ -12,9 +12,6 @@ import {
   registerLmHeadKernels,
   vocabParallelArgmax,
 } from 'tfjs-lm-head';
-import type { LmHeadTopKAttrs } from '../../src/kernel_names';
-import { LmHeadTopK, PackBinary, QuantizeActivations, UnpackBinary } from '../../src/kernel_names';
-import { runKernel } from '../../src/ops/run_kernel';
 import { describeEachBackend } from '../backends';
 
 /** A transport of two ranks whose other rank does what `answer` says with the numbers of this one. */
@@ -259,45 +256,6 @@ const PICK: Fault[] = [
   ['disposed candidates', "'candidates' must be a tensor that exists", (f) => pickFromCandidates(untyped(f.disposed))],
 ];
 
-/** `LmHeadTopK` on inputs and attributes that only a call without the public op can have. */
-function rawTopK(inputs: Record<string, tf.Tensor>, attrs: Partial<LmHeadTopKAttrs>): unknown {
-  const complete: LmHeadTopKAttrs = {
-    format: 'binary',
-    k: 1,
-    groupSize: 32,
-    vocabSize: 5,
-    transposeWeight: false,
-    vocabStart: 0,
-    logSumExp: false,
-    ...attrs,
-  };
-  return runKernel(LmHeadTopK, inputs, complete);
-}
-
-/** The weight of a binary head of [5, 64] in groups of 32: a tile of a block and a quad. */
-const packed = () => tf.zeros([1, 256 * 4 + 256 * 2], 'int32');
-
-/** What the native ops check themselves, for programs that call them without this package's TypeScript. */
-// prettier-ignore
-const NATIVE: Fault[] = [
-  ['PackBinary: bits of rank 1', "PackBinary: input 'bits' must have rank 2, but got shape [5]", (f) => runKernel(PackBinary, { bits: tf.ones([5], 'int32'), scales: f.scales }, { groupSize: 32 })],
-  ['PackBinary: scales for other groups', "PackBinary: input 'scales' must have shape [5,1], but got [5,2]", (f) => runKernel(PackBinary, { bits: f.bits, scales: f.scales }, { groupSize: 64 })],
-  ['PackBinary: a group size that does not divide', "PackBinary: attribute 'group_size' must be a multiple of 32, at most 32768, that divides 64, but got 96", (f) => runKernel(PackBinary, { bits: f.bits, scales: f.scales }, { groupSize: 96 })],
-  ['PackBinary: a group size that is too large', "PackBinary: attribute 'group_size' must be a multiple of 32, at most 32768, that divides 32800, but got 32800", () => runKernel(PackBinary, { bits: tf.ones([1, 1025], 'int32'), scales: tf.ones([1, 1]) }, { groupSize: 32800 })],
-  ['UnpackBinary: another layout', "UnpackBinary: input 'packed' must have shape [2,1536], but got [1,1536]", () => runKernel(UnpackBinary, { packed: packed() }, { vocabSize: 257, hiddenSize: 64, groupSize: 32 })],
-  ['UnpackBinary: a negative vocabulary', "UnpackBinary: attribute 'vocab_size' must be 0 to 2^31 - 1, but got -1", () => runKernel(UnpackBinary, { packed: packed() }, { vocabSize: -1, hiddenSize: 64, groupSize: 32 })],
-  ['UnpackBinary: a group size of 0', "UnpackBinary: attribute 'group_size' must be a multiple of 32, at most 32768, that divides 64, but got 0", () => runKernel(UnpackBinary, { packed: packed() }, { vocabSize: 5, hiddenSize: 64, groupSize: 0 })],
-  ['QuantizeActivations: a scalar', "QuantizeActivations: input 'hidden' must have rank 1 or higher, but got a scalar", () => runKernel(QuantizeActivations, { hidden: tf.scalar(1) }, {})],
-  ['LmHeadTopK: a binary weight of another layout', "LmHeadTopK: input 'weight' must have shape [1,1536], but got [5,2]", (f) => rawTopK({ hidden: f.hidden, weight: f.bits }, {})],
-  ['LmHeadTopK: a binary weight of another vocabulary', "LmHeadTopK: input 'weight' must have shape [2,1536], but got [1,1536]", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { vocabSize: 257 })],
-  ['LmHeadTopK: no vocab_size with a binary head', "LmHeadTopK: attribute 'vocab_size' must be at least 1 with format binary, and 0 with another, but got 0", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { vocabSize: 0 })],
-  ['LmHeadTopK: a binary weight of another layout in a rank without ids', "LmHeadTopK: input 'weight' must have shape [0,1536], but got [1,1536]", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { vocabSize: 0, group: 1e9 })],
-  ['LmHeadTopK: a vocab_size with a dense head', "LmHeadTopK: attribute 'vocab_size' must be at least 1 with format binary, and 0 with another, but got 5", (f) => rawTopK({ hidden: f.hidden, weight: f.weight }, { format: 'float32', groupSize: 0 })],
-  ['LmHeadTopK: a group size that does not divide', "LmHeadTopK: attribute 'group_size' must be a multiple of 32, at most 32768, that divides 64, but got 128", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { groupSize: 128 })],
-  ['LmHeadTopK: hidden_scale for other rows', "LmHeadTopK: input 'hidden_scale' must have shape [2], but got [5]", (f) => rawTopK({ hidden: f.hidden, weight: packed(), hiddenScale: f.bias }, {})],
-  ['LmHeadTopK: hidden_scale with a dense head', "LmHeadTopK: input 'hidden_scale' needs format binary", (f) => rawTopK({ hidden: f.hidden, weight: f.weight, hiddenScale: f.intScale }, { format: 'float32', groupSize: 0, vocabSize: 0 })],
-];
-
 // prettier-ignore
 const ARGMAX_GROUP: Fault[] = [
   ['a group without allGather', "'group' must be a TensorParallelGroup or {rank, worldSize, allGather}, but got a value of type Object", (f) => vocabParallelArgmax(f.hidden, { group: untyped({ rank: 0, worldSize: 2 }) })],
@@ -338,6 +296,9 @@ const SHARD_HEAD: Fault[] = [
   ['transposed that is no boolean', "'transposed' must be true or false, but got 1", (f) => LmHead.shard(f.weight, untyped({ rank: 0, worldSize: 2, transposed: 1 }))],
   ['groupSize with a dense format', "'groupSize' must be left out with format 'float32', but got 128", (f) => LmHead.shard(f.weight, { rank: 0, worldSize: 2, groupSize: 128 })],
   ['an int32 weight', "'weight' must have dtype float32, but got dtype int32", (f) => LmHead.shard(f.int, { rank: 0, worldSize: 2 })],
+  ['a group size that does not divide', "'weight' must have a hiddenSize that is a multiple of groupSize (128), but got hiddenSize 64", (f) => LmHead.shard(f.weight, { rank: 0, worldSize: 2, format: 'binary' })],
+  ['a group size that is no multiple of 32', "'groupSize' must be a multiple of 32 in [32, 32768], but got 48", (f) => LmHead.shard(f.weight, { rank: 0, worldSize: 2, format: 'binary', groupSize: 48 })],
+  ['a weight that overflows', "'weight' must hold no finite number that overflows float16, but got a magnitude of at least 65520", () => LmHead.shard([[65520]], { rank: 0, worldSize: 2, format: 'float16' })],
   ['a weight of rank 1', "'weight' must have shape [vocabulary, hidden], both at least 1, but got shape [5]", (f) => LmHead.shard(untyped(f.bias), { rank: 0, worldSize: 2 })],
   ['a bias of the shard', "'bias' must have shape [5] (the vocabulary), but got shape [1]", (f) => LmHead.shard(f.weight, { rank: 0, worldSize: 2, bias: [1] })],
   ['an unknown option', "'options' must have no other keys than rank, worldSize, multipleOf, format, bias, transposed, groupSize, but got 'dtype'", (f) => LmHead.shard(f.weight, untyped({ rank: 0, worldSize: 2, dtype: 'float16' }))],
@@ -350,7 +311,7 @@ const SHARD_RANGE: Fault[] = [
   ['an unknown option', "'options' must have no other keys than rank, worldSize, multipleOf, but got 'padTo'", () => LmHead.shardRange(5, untyped({ rank: 0, worldSize: 2, padTo: 8 }))],
 ];
 
-describeEachBackend('errors', (backend) => {
+describeEachBackend('errors', () => {
   let fixture: Fixture;
   let numTensors: number;
 
@@ -397,14 +358,6 @@ describeEachBackend('errors', (backend) => {
       tf.dispose([values, indices]);
     });
   });
-
-  if (backend === 'tensorflow') {
-    it.each(NATIVE)('the native op refuses: %s', (_what, message, call) => {
-      const before = tf.memory().numTensors;
-      tf.tidy(() => expect(() => call(fixture)).toThrow(message));
-      expect(tf.memory().numTensors).toBe(before);
-    });
-  }
 
   it('frees a tensor made from numbers when the call throws', () => {
     const before = tf.memory().numTensors;

@@ -4,9 +4,10 @@
  * JSON object, a `RankReport`.
  */
 import '../../examples/tensor_parallel/environment';
-import * as tf from '@tensorflow/tfjs-node-gpu';
+import '@tensorflow/tfjs-node-gpu';
 import { joinGroup } from '../../examples/tensor_parallel/join_group';
 import { loadNative } from '../../src/native/load';
+import { usesGpu } from '../../src/native/uses_gpu';
 import { argmaxSteps } from './argmax_steps';
 import { unequalCalls, untilDeath } from './failures';
 import type { RankReport } from './report';
@@ -16,9 +17,7 @@ const TASKS = { argmaxSteps, topKBits, untilDeath, unequalCalls };
 export type Task = keyof typeof TASKS | 'countGpus';
 
 /** What the first lines of a report say of where it ran. */
-function device(): string {
-  return (tf.backend() as tf.KernelBackend & { isUsingGpuDevice?: boolean }).isUsingGpuDevice === true ? 'gpu' : 'cpu';
-}
+const device = () => (usesGpu() ? 'gpu' : 'cpu');
 
 function run(task: Task): RankReport {
   if (task === 'countGpus') {

@@ -108,7 +108,7 @@ describe("pip's failures", () => {
     [
       'no wheel',
       noMatch,
-      /no wheel of TensorFlow 2\.21\.0 for CPython 3\.12 on Linux x86-64: choose another version with --tensorflow/,
+      /no wheel of TensorFlow 2\.21\.0 for CPython 3\.12 on Linux x86-64: choose another package index with PIP_INDEX_URL, or another version of TensorFlow with --tensorflow/,
     ],
     [
       'another file',

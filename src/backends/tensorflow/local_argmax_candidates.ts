@@ -1,7 +1,7 @@
 import type { KernelConfig } from '@tensorflow/tfjs-core';
 import type { LocalArgmaxCandidatesAttrs, LocalArgmaxCandidatesInputs } from '../../kernel_names';
 import { LocalArgmaxCandidates } from '../../kernel_names';
-import { runOp } from './op';
+import { runOp, type OpAttrs } from './op';
 
 export const localArgmaxCandidatesConfig: KernelConfig = {
   kernelName: LocalArgmaxCandidates,
@@ -9,12 +9,10 @@ export const localArgmaxCandidatesConfig: KernelConfig = {
   kernelFunc: ({ inputs, attrs, backend }) => {
     const { logits } = inputs as LocalArgmaxCandidatesInputs;
     const { vocabStart, vocabSize, columnMajor } = attrs as unknown as LocalArgmaxCandidatesAttrs;
-    const opAttrs = {
-      T: { dtype: logits.dtype },
-      vocab_start: vocabStart,
-      vocab_size: vocabSize,
-      column_major: columnMajor,
-    };
+    // Defaults are left to the op, and T to TensorFlow, which sees the tensor: an attribute costs host time.
+    const opAttrs: OpAttrs = { vocab_size: vocabSize };
+    if (vocabStart !== 0) opAttrs['vocab_start'] = vocabStart;
+    if (columnMajor) opAttrs['column_major'] = true;
     return runOp(backend, LocalArgmaxCandidates, opAttrs, [logits], 1)[0];
   },
 };

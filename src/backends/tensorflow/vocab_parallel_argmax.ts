@@ -10,13 +10,10 @@ export const vocabParallelArgmaxConfig: KernelConfig = {
   kernelFunc: ({ inputs, attrs, backend }) => {
     const shards = shardList(inputs);
     const { vocabStart, vocabSize, columnMajor, group } = attrs as unknown as VocabParallelArgmaxAttrs;
-    const opAttrs: OpAttrs = {
-      N: shards.length,
-      T: { dtype: shards[0].dtype },
-      vocab_start: vocabStart,
-      vocab_size: vocabSize,
-      column_major: columnMajor,
-    };
+    // Defaults are left to the op: an attribute costs host time.
+    const opAttrs: OpAttrs = { N: shards.length, T: { dtype: shards[0].dtype }, vocab_size: vocabSize };
+    if (vocabStart !== 0) opAttrs['vocab_start'] = vocabStart;
+    if (columnMajor) opAttrs['column_major'] = true;
     if (group) opAttrs['group'] = group;
     return runOp(backend, VocabParallelArgmax, opAttrs, shards, 1)[0];
   },

@@ -88,7 +88,7 @@ async function main(): Promise<void> {
   const names = gpuNames();
   const { processes = names.length, seconds, out } = options;
   if (processes < 2 || processes > names.length) {
-    throw new Error(`Two processes or more, each with a GPU, are needed; nvidia-smi finds ${names.length} GPUs.`);
+    throw new Error(`Two processes or more, each with a GPU, are needed; this one sees ${names.length} GPUs.`);
   }
   const { rows, problems, failed } = await measureGpus({ processes, seconds });
   if (rows.length === 0) throw new Error(['Nothing was measured.', ...problems].join('\n'));

@@ -7,10 +7,18 @@ export function gpuName(): string | undefined {
   return gpuNames()[0];
 }
 
-/** Names of all GPUs. */
+/** Names of the GPUs that a process sees: all, or those that CUDA_VISIBLE_DEVICES lists by number or UUID. */
 export function gpuNames(): string[] {
-  const names = output('nvidia-smi', ['--query-gpu=name', '--format=csv,noheader'])?.split('\n') ?? [];
-  return names.map((name) => name.trim()).filter(Boolean);
+  const lines = output('nvidia-smi', ['--query-gpu=index,uuid,name', '--format=csv,noheader'])?.split('\n') ?? [];
+  const gpus = lines
+    .map((line) => line.split(',').map((field) => field.trim()))
+    .filter((fields) => fields.length === 3);
+  const visible = process.env['CUDA_VISIBLE_DEVICES']?.split(',').map((device) => device.trim());
+  if (visible === undefined) return gpus.map(([, , name]) => name);
+  return visible.flatMap((device) => {
+    const gpu = gpus.find(([index, uuid]) => device !== '' && (device === index || uuid.startsWith(device)));
+    return gpu === undefined ? [] : [gpu[2]];
+  });
 }
 
 export function cpuName(): string {
@@ -39,7 +47,8 @@ export function slug(name: string): string {
 function output(program: string, args: string[]): string | undefined {
   try {
     const stdio: ['ignore', 'pipe', 'ignore'] = ['ignore', 'pipe', 'ignore'];
-    return execFileSync(program, args, { cwd: packageRoot(), encoding: 'utf8', stdio, timeout: 10000 }).trim();
+    const options = { cwd: packageRoot(), encoding: 'utf8' as const, env: process.env, stdio, timeout: 10000 };
+    return execFileSync(program, args, options).trim();
   } catch {
     return undefined;
   }

@@ -4,11 +4,7 @@
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define LM_HEAD_HOST_DEVICE __host__ __device__
-#else
-#define LM_HEAD_HOST_DEVICE
-#endif
+#include "host_device.h"
 
 namespace lm_head {
 

@@ -33,8 +33,8 @@ class Scratch {
 struct Buffers {
   void* parts;  // 16-bit heads
   SplitRow* splitRows;
-  BinaryHidden binary;
-  Key* published;
+  unsigned char* binaryHidden;
+  uint16_t* published;
   Key* poolKeys;
   int* poolCounts;
   Key* bounds;
@@ -50,7 +50,7 @@ int64_t partsStride(const LmHeadTopKArgs& args) {
 bool isHalf(HeadFormat format) { return format == HeadFormat::kBfloat16 || format == HeadFormat::kFloat16; }
 
 // `split`: hidden is cut into parts.
-Buffers takeBuffers(Scratch& scratch, const LmHeadTopKArgs& args, bool split, const Plan& plan) {
+Buffers takeBuffers(Scratch& scratch, const LmHeadTopKArgs& args, bool split, const BinaryWay& way, const Plan& plan) {
   const size_t rows = args.rows;
   Buffers buffers{};
   if (split) {
@@ -59,11 +59,9 @@ Buffers takeBuffers(Scratch& scratch, const LmHeadTopKArgs& args, bool split, co
         isHalf(args.format) ? static_cast<void*>(scratch.take<uint16_t>(parts)) : scratch.take<float>(parts);
     buffers.splitRows = scratch.take<SplitRow>(rows);
   } else if (args.format == HeadFormat::kBinary) {
-    const BinaryHiddenSizes sizes = binaryHiddenSizes(plan);
-    buffers.binary = {scratch.take<unsigned char>(sizes.operandBytes), scratch.take<int>(sizes.bases),
-                      scratch.take<float>(sizes.rowScales)};
+    buffers.binaryHidden = scratch.take<unsigned char>(binaryHiddenBytes(plan, way));
   }
-  buffers.published = scratch.take<Key>(rows * plan.blocks);
+  buffers.published = scratch.take<uint16_t>(rows * kMaxPoolBlocks);
   buffers.poolKeys = scratch.take<Key>(rows * plan.scan.pool.capacity);
   buffers.poolCounts = scratch.take<int>(rows);
   buffers.bounds = scratch.take<Key>(rows);
@@ -86,7 +84,7 @@ cudaError_t launchMerge(const Plan& plan, int64_t kBefore, Key* bounds, cudaStre
   params.bounds = bounds;
   params.logSums = plan.scan.logSums;
   params.logSumExp = args.logSumExp;
-  int sortSize = 1;
+  int sortSize = 32;
   while (sortSize < params.k) sortSize *= 2;
   constexpr int kThreads = 1024;
   return launchDependent(plan.device.computeCapability, mergeKernel<kThreads>, dim3(static_cast<unsigned>(args.rows)),
@@ -239,7 +237,7 @@ cudaError_t launchPrepare(const Plan& plan, bool split, const BinaryWay& way, co
   const HeadFormat format = plan.scan.args.format;
   if (format == HeadFormat::kBfloat16) return launchSplit<__nv_bfloat16>(plan, buffers, stream);
   if (format == HeadFormat::kFloat16) return launchSplit<__half>(plan, buffers, stream);
-  if (format == HeadFormat::kBinary) return launchQuantize(plan, way, buffers.binary, stream);
+  if (format == HeadFormat::kBinary) return launchQuantize(plan, way, buffers.binaryHidden, stream);
   if (split) return launchSplit<float>(plan, buffers, stream);
   clearPoolKernel<<<static_cast<unsigned>(plan.scan.args.rows), 128, 0, stream>>>(plan.scan.pool);
   return cudaGetLastError();
@@ -253,7 +251,7 @@ cudaError_t launchRows(const LmHeadTopKArgs& args, const Tuning& tuning, const D
   FormatPlan chosen(args, tuning, device);
   Plan& plan = chosen.plan;
   Scratch scratch(scratchMemory);
-  const Buffers buffers = takeBuffers(scratch, args, chosen.split, plan);
+  const Buffers buffers = takeBuffers(scratch, args, chosen.split, chosen.binary, plan);
   plan.scan.pool.published = buffers.published;
   plan.scan.pool.keys = buffers.poolKeys;
   plan.scan.pool.counts = buffers.poolCounts;
@@ -275,7 +273,8 @@ cudaError_t launchRows(const LmHeadTopKArgs& args, const Tuning& tuning, const D
         RETURN_IF_ERROR(launchHalf<__half>(plan, chosen.hopper, buffers, stream));
         break;
       case HeadFormat::kBinary:
-        RETURN_IF_ERROR(launchBinary(plan, chosen.binary, buffers.binary, buffers.lists, buffers.againLists, stream));
+        RETURN_IF_ERROR(
+            launchBinary(plan, chosen.binary, buffers.binaryHidden, buffers.lists, buffers.againLists, stream));
         break;
     }
     RETURN_IF_ERROR(launchMerge(plan, done, buffers.bounds, stream));
@@ -303,7 +302,7 @@ cudaError_t lmHeadTopKScratchBytes(const LmHeadTopKArgs& args, size_t* bytes, co
   if (args.format == HeadFormat::kBinary && !binaryFits(slice, tuning, device)) return cudaErrorNotSupported;
   const FormatPlan chosen(slice, tuning, device);
   Scratch counter(nullptr);
-  takeBuffers(counter, slice, chosen.split, chosen.plan);
+  takeBuffers(counter, slice, chosen.split, chosen.binary, chosen.plan);
   *bytes = counter.used();
   return cudaSuccess;
 }

@@ -13,7 +13,7 @@ struct LmHeadTopKArgs {
   int64_t hiddenSize;
   int64_t vocabSize;
   int64_t k;            // 1 <= k <= vocabSize
-  const float* hidden;  // [rows, hiddenSize]
+  const float* hidden;  // [rows, hiddenSize]; binary: 16-byte aligned
   // binary, or null: hidden holds whole numbers in [-127, 127], and the scores of row r are hiddenScale[r] times theirs
   const float* hiddenScale;
   // float32: element (id, column) at id * weightRowStride + column * weightColumnStride.

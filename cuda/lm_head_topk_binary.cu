@@ -79,40 +79,43 @@ bool binaryFits(const LmHeadTopKArgs& args, const Tuning& tuning, const Device& 
   return fits(binaryShape(args, binaryWay(args, tuning, device), device), args, device);
 }
 
-BinaryHiddenSizes binaryHiddenSizes(const Plan& plan) {
-  const LmHeadTopKArgs& args = plan.scan.args;
-  const size_t rows = static_cast<size_t>(plan.rowGroups) * plan.scorer.rowsPerBlock;
-  const BinaryLayout layout = layoutOf(args);
-  return {rows * layout.blocks() * 128, rows * layout.quads() * BinaryLayout::kQuadGroups,
-          static_cast<size_t>(args.rows)};
+namespace {
+
+HiddenForm hiddenForm(const Plan& plan, const BinaryWay& way) {
+  if (way.warpgroups) return HiddenForm::kSwizzledBytes;
+  return plan.scorer.rowsPerBlock <= 2 ? HiddenForm::kPlanes : HiddenForm::kBytes;
 }
 
-cudaError_t launchQuantize(const Plan& plan, const BinaryWay& way, const BinaryHidden& hidden, cudaStream_t stream) {
+BinaryHidden hiddenOf(const Plan& plan, const BinaryWay& way) {
+  return {plan.scorer.rowsPerBlock, layoutOf(plan.scan.args), hiddenForm(plan, way) == HiddenForm::kPlanes};
+}
+
+}  // namespace
+
+size_t binaryHiddenBytes(const Plan& plan, const BinaryWay& way) {
+  return static_cast<size_t>(plan.rowGroups) * hiddenOf(plan, way).bytes();
+}
+
+cudaError_t launchQuantize(const Plan& plan, const BinaryWay& way, unsigned char* hidden, cudaStream_t stream) {
   const LmHeadTopKArgs& args = plan.scan.args;
-  const int rowsPerBlock = plan.scorer.rowsPerBlock;
-  const HiddenForm form = way.warpgroups      ? HiddenForm::kSwizzledBytes
-                          : rowsPerBlock <= 2 ? HiddenForm::kPlanes
-                                              : HiddenForm::kBytes;
-  // A chunk a part, where chunks are whole groups.
-  const BinaryLayout layout = layoutOf(args);
-  const bool parts = 128 * BinaryLayout::kChunkBlocks % args.groupSize == 0;
-  const int partBlocks = parts ? BinaryLayout::kChunkBlocks : static_cast<int>(layout.blocks());
-  const QuantizeParams params{
-      args,         rowsPerBlock,     partBlocks,    form, static_cast<uint32_t*>(hidden.operand),
-      hidden.bases, hidden.rowScales, plan.scan.pool};
-  const dim3 grid(static_cast<unsigned>(parts ? layout.chunks() : 1),
-                  static_cast<unsigned>(plan.rowGroups) * rowsPerBlock);
-  const size_t sums = layout.quads() * BinaryLayout::kQuadGroups * sizeof(int);
-  quantizeHiddenKernel<<<grid, 512, sums, stream>>>(params);
+  const BinaryHidden shape = hiddenOf(plan, way);
+  const QuantizeParams params{args,   hiddenForm(plan, way), shape, static_cast<int>(args.groupSize / 32),
+                              hidden, plan.scan.pool};
+  // A warp a block of columns, where no groups go across parts.
+  constexpr int kThreads = 512, kWarps = kThreads / 32;
+  const bool parts = kWarps * 128 % args.groupSize == 0;
+  const dim3 grid(static_cast<unsigned>(parts ? (shape.blocks + kWarps - 1) / kWarps : 1),
+                  static_cast<unsigned>(plan.rowGroups) * shape.rows);
+  quantizeHiddenKernel<kThreads><<<grid, kThreads, 0, stream>>>(params);
   return cudaGetLastError();
 }
 
-cudaError_t launchBinary(const Plan& plan, const BinaryWay& way, const BinaryHidden& hidden, Key* lists,
+cudaError_t launchBinary(const Plan& plan, const BinaryWay& way, const unsigned char* hidden, Key* lists,
                          Key* againLists, cudaStream_t stream) {
   if (way.warpgroups) return launchBinaryHopper(plan, hidden, lists, againLists, stream);
   return visitScorer(plan.scan.args, plan.scorer.rowsPerBlock, way.bulk, [&](auto* type) {
     using Scorer = std::remove_pointer_t<decltype(type)>;
-    const BinaryScorerParams params{hidden.operand, hidden.bases, hidden.rowScales};
+    const BinaryScorerParams params{hidden};
     return launchScan<Scorer>(plan, params, lists, againLists, stream);
   });
 }

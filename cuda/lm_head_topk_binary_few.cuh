@@ -24,11 +24,12 @@ class BinaryFewScorer {
   using Params = BinaryScorerParams;
   static constexpr bool kStartsEarly = true;
   static constexpr int kWarps = 16, kWorkers = 32 * kWarps, kThreads = kWorkers + (kBulk ? 32 : 0);
-  using Stream = BinaryStream<kWarps, 1, kGroup128, kBulk ? 4 : 8, kBulk, 2>;
-  static constexpr int kTileVocab = Stream::kTileVocab, kSmallTileVocab = Stream::kWarpIds;
+  using Stream = BinaryStream<kWarps, 1, kGroup128, kBulk ? 5 : 8, kBulk, 2>;
+  // Bulk copies take whole tiles of the layout: parts of one would take as many copies, and no less time.
+  static constexpr int kTileVocab = Stream::kTileVocab, kSmallTileVocab = kBulk ? kTileVocab : Stream::kWarpIds;
 
   static __host__ __device__ size_t sharedBytes(const BinaryLayout& layout) {
-    return operandBytes(layout) + Stream::sharedBytes(layout);
+    return Stream::sharedBytes(layout, operandBytes(layout));
   }
   __device__ size_t sharedBytes() const { return sharedBytes(layout_); }
 
@@ -37,34 +38,36 @@ class BinaryFewScorer {
       : args_(scan.args),
         params_(params),
         layout_{scan.args.hiddenSize, scan.args.groupSize},
-        stream_(scan.args, shared + operandBytes(layout_)),
+        stream_(scan, shared, operandBytes(layout_)),
         rowBegin_(rowBegin),
         rows_(rows) {
     stream_.start();
-    planeWords_ = static_cast<int>(layout_.blocks()) * 32;
+    blocks_ = static_cast<int>(layout_.blocks());
+    planeWords_ = blocks_ * 32;
     quads_ = static_cast<int>(layout_.quads());
+    const BinaryHidden hidden = hiddenOf(layout_);
+    shared_ = shared;
     planes_ = reinterpret_cast<uint32_t*>(shared);
-    bases_ = reinterpret_cast<int*>(planes_ + kRows * planeWords_);
-    rowScales_ = reinterpret_cast<float*>(bases_ + kRows * quads_ * 4);
+    bases_ = hidden.bases(shared);
+    rowScales_ = hidden.scales(shared);
     const int t = threadIdx.x % 4, even = 1 << (2 * t), odd = t == 3 ? -2 * even : 2 * even;
     planeWeights_[0] = even, planeWeights_[1] = odd, planeWeights_[2] = even << 16, planeWeights_[3] = odd << 16;
     // Opaque, so that no product of counts and weights becomes a shift and more.
     for (int& weight : planeWeights_) asm("" : "+r"(weight));
   }
 
-  __device__ void prepare() {
-    const auto* planes = static_cast<const uint32_t*>(params_.operand) + rowBegin_ * planeWords_;
-    for (int i = threadIdx.x; i < kRows * planeWords_; i += kThreads) planes_[i] = planes[i];
-    const int* bases = params_.bases + rowBegin_ * quads_ * 4;
-    for (int i = threadIdx.x; i < kRows * quads_ * 4; i += kThreads) bases_[i] = bases[i];
-    if (threadIdx.x < rows_) rowScales_[threadIdx.x] = params_.rowScales[rowBegin_ + threadIdx.x];
-    __syncthreads();
-  }
-
   __device__ void assist(const Tiling&) {
-    if constexpr (kBulk) stream_.copyAll();
+    if constexpr (kBulk) stream_.copyAll(shared_, hiddenSource(), hiddenOf(layout_).bytes());
   }
-  __device__ void startWork() {}
+  __device__ void startWork() {
+    waitForPreviousKernel();
+    if constexpr (kBulk) {
+      stream_.waitForHidden();
+    } else {
+      hiddenOf(layout_).load<kWorkers>(shared_, hiddenSource());
+      syncWorkers<kWorkers>();
+    }
+  }
   __device__ bool serves(int) const { return true; }
 
   __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
@@ -99,27 +102,38 @@ class BinaryFewScorer {
   }
 
  private:
-  // Planes, bases and scales of the rows.
-  static __host__ __device__ size_t operandBytes(const BinaryLayout& layout) {
-    return kRows * (layout.blocks() * 128 + layout.quads() * 16 + 16);
+  __device__ const unsigned char* hiddenSource() const {
+    return params_.hidden + rowBegin_ / kRows * hiddenOf(layout_).bytes();
   }
+  static __host__ __device__ BinaryHidden hiddenOf(const BinaryLayout& layout) { return {kRows, layout, true}; }
+  static __host__ __device__ size_t operandBytes(const BinaryLayout& layout) { return hiddenOf(layout).bytes(); }
 
   // A chunk is four groups, a block each. Two chunks at a time, so that one's steps fill the other's waits.
   __device__ void sumGroupsOf128(float (&sums)[kRows][2]) {
-    const int chunks = stream_.chunks();
+    constexpr int kTogether = 2;
+    const int chunks = stream_.chunks(), fullChunks = blocks_ / BinaryLayout::kChunkBlocks;
     int chunk = 0;
-    for (; chunk + 2 < chunks; chunk += 2) {
-      const Chunk first = loadChunk<true>(4), second = loadChunk<true>(4);
-      addChunk<true>(first, chunk, 4, sums);
-      addChunk<true>(second, chunk + 1, 4, sums);
-    }
-    for (; chunk < chunks; ++chunk) {
-      const int blocks = stream_.blocks(chunk);
-      if (blocks == 4) {
-        addChunk<true>(loadChunk<true>(4), chunk, 4, sums);
-      } else {
-        addChunk<false>(loadChunk<false>(blocks), chunk, blocks, sums);
+    for (; chunk + kTogether <= fullChunks; chunk += kTogether) {
+      Chunk loaded[kTogether];
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        if (i % Stream::kStageChunks == 0) stream_.next();
+        loaded[i] = loadChunk<true>(i % Stream::kStageChunks, 4);
+        if ((i + 1) % Stream::kStageChunks == 0) stream_.release();
       }
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) addChunk<true>(loaded[i], chunk + i, 4, sums);
+    }
+    // Of a last stage, one chunk, or a full one and one that is not.
+    for (int inStage = 0; chunk < chunks; ++chunk) {
+      const int blocks = stream_.blocks(chunk);
+      if (inStage == 0) stream_.next();
+      const Chunk loaded = loadChunk<false>(inStage, blocks);
+      if (++inStage == Stream::kStageChunks || chunk + 1 == chunks) {
+        stream_.release();
+        inStage = 0;
+      }
+      addChunk<false>(loaded, chunk, blocks, sums);
     }
   }
 
@@ -130,13 +144,12 @@ class BinaryFewScorer {
   };
 
   template <bool kFull>
-  __device__ Chunk loadChunk(int blocks) {
-    const unsigned char* slot = stream_.next();
+  __device__ Chunk loadChunk(int inStage, int blocks) const {
+    const unsigned char* bits = stream_.bits(inStage);
     Chunk chunk;
-    Stream::template loadWords<kFull>(slot, 0, 0, blocks, chunk.lower);
-    Stream::template loadWords<kFull>(slot, 0, 1, blocks, chunk.upper);
-    loadScales(stream_.scales(0, 0), chunk.scales);
-    stream_.release();
+    Stream::template loadWords<kFull>(bits, 0, 0, blocks, chunk.lower);
+    Stream::template loadWords<kFull>(bits, 0, 1, blocks, chunk.upper);
+    loadScales(stream_.scales(0, inStage), chunk.scales);
     return chunk;
   }
 
@@ -171,11 +184,11 @@ class BinaryFewScorer {
     int weighted[kRows][2][4] = {};
     int group = 0, groupEnd = groupWords;
     for (int chunk = 0; chunk < stream_.chunks(); ++chunk) {
-      const unsigned char* slot = stream_.next();
+      stream_.next();
       const int blocks = stream_.blocks(chunk), firstQuad = stream_.firstQuad(chunk);
       uint32_t lower[4], upper[4];
-      Stream::template loadWords<false>(slot, 0, 0, blocks, lower);
-      Stream::template loadWords<false>(slot, 0, 1, blocks, upper);
+      Stream::template loadWords<false>(stream_.bits(), 0, 0, blocks, lower);
+      Stream::template loadWords<false>(stream_.bits(), 0, 1, blocks, upper);
 #pragma unroll
       for (int b = 0; b < 4; ++b) {
         if (b >= blocks) break;
@@ -253,7 +266,8 @@ class BinaryFewScorer {
   const BinaryLayout layout_;
   Stream stream_;
   int64_t rowBegin_;
-  int rows_, planeWords_, quads_;
+  int rows_, blocks_, planeWords_, quads_;
+  unsigned char* shared_;
   uint32_t* planes_;
   int* bases_;
   float* rowScales_;

@@ -13,9 +13,9 @@ ScorerShape binaryHopperShape(const LmHeadTopKArgs& args) {
   return {Scorer::kRows, Scorer::kTileVocab, Scorer::kWorkers, Scorer::sharedBytes({args.hiddenSize, args.groupSize})};
 }
 
-cudaError_t launchBinaryHopper(const Plan& plan, const BinaryHidden& hidden, Key* lists, Key* againLists,
+cudaError_t launchBinaryHopper(const Plan& plan, const unsigned char* hidden, Key* lists, Key* againLists,
                                cudaStream_t stream) {
-  const BinaryScorerParams params{hidden.operand, hidden.bases, hidden.rowScales};
+  const BinaryScorerParams params{hidden};
   return launchScan<Scorer>(plan, params, lists, againLists, stream);
 }
 

@@ -1,6 +1,5 @@
-// Binary heads against many rows, on 8-bit tensor cores: bits become bytes once for all rows, and twice the sum of q
-// where the weight is +1, minus the sum of q, is the group's dot product. The same integers as the 1-bit way, and the
-// same steps after them, so the same bits.
+// Binary heads against many rows, on 8-bit tensor cores: bits become bytes once for all rows. The same integers as the
+// 1-bit way, and the same steps after them, so the same bits.
 #pragma once
 
 #include "lm_head_topk_binary_scores.cuh"
@@ -11,15 +10,13 @@ namespace lm_head {
 // sums = a * b + start: a is 16 weight rows x 32 columns, b is 32 columns x 8 rows of hidden.
 __device__ inline void multiplyBytes(int (&sums)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
                                      const int (&start)[4]) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
       : "=r"(sums[0]), "=r"(sums[1]), "=r"(sums[2]), "=r"(sums[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(start[0]), "r"(start[1]), "r"(start[2]),
         "r"(start[3]));
 }
 
 // kTiles: eighths of rows. kUnits: 16 ids each, that share what a warp loads of hidden.
-// kGroup128: with bytes of 128.
 template <int kTiles, int kUnits, int kWarpCount, bool kGroup128, int kStages, bool kBulk>
 class BinaryManyScorer {
  public:
@@ -28,13 +25,15 @@ class BinaryManyScorer {
   static constexpr int kRows = 8 * kTiles;
   static constexpr int kWarps = kWarpCount, kWorkers = 32 * kWarps, kThreads = kWorkers + (kBulk ? 32 : 0);
   using Stream = BinaryStream<kWarps, kUnits, kGroup128, kStages, kBulk>;
-  static constexpr int kTileVocab = Stream::kTileVocab, kSmallTileVocab = Stream::kWarpIds;
+  static constexpr int kTileVocab = Stream::kTileVocab, kSmallTileVocab = kBulk ? kTileVocab / 2 : Stream::kWarpIds;
 
-  static __host__ __device__ size_t operandBytes(const BinaryLayout& layout) {
-    return kRows * (layout.blocks() * 128 + layout.quads() * 16 + 4);
+  __device__ const unsigned char* hiddenSource() const {
+    return params_.hidden + rowBegin_ / kRows * hiddenOf(layout_).bytes();
   }
+  static __host__ __device__ BinaryHidden hiddenOf(const BinaryLayout& layout) { return {kRows, layout, false}; }
+  static __host__ __device__ size_t operandBytes(const BinaryLayout& layout) { return hiddenOf(layout).bytes(); }
   static __host__ __device__ size_t sharedBytes(const BinaryLayout& layout) {
-    return operandBytes(layout) + Stream::sharedBytes(layout);
+    return Stream::sharedBytes(layout, operandBytes(layout));
   }
   __device__ size_t sharedBytes() const { return sharedBytes(layout_); }
 
@@ -43,32 +42,28 @@ class BinaryManyScorer {
       : args_(scan.args),
         params_(params),
         layout_{scan.args.hiddenSize, scan.args.groupSize},
-        stream_(scan.args, shared + operandBytes(layout_)),
+        stream_(scan, shared, operandBytes(layout_)),
         rowBegin_(rowBegin),
         rows_(rows) {
     stream_.start();
     blocks_ = static_cast<int>(layout_.blocks());
-    groups_ = static_cast<int>(layout_.quads()) * 4;
     bytes_ = reinterpret_cast<uint4*>(shared);
-    bases_ = reinterpret_cast<int*>(bytes_ + kRows * blocks_ * 8);
-    rowScales_ = reinterpret_cast<float*>(bases_ + kRows * groups_);
-  }
-
-  __device__ void prepare() {
-    const auto* bytes = static_cast<const uint4*>(params_.operand) + rowBegin_ * blocks_ * 8;
-    for (int i = threadIdx.x; i < kRows * blocks_ * 8; i += kThreads) bytes_[i] = bytes[i];
-    const int* bases = params_.bases + rowBegin_ * groups_;
-    for (int i = threadIdx.x; i < kRows * groups_; i += kThreads)
-      bases_[i] = kGroup128 ? largeBase(bases[i]) : bases[i];
-    if (threadIdx.x < kRows)
-      rowScales_[threadIdx.x] = threadIdx.x < rows_ ? params_.rowScales[rowBegin_ + threadIdx.x] : 0.0f;
-    __syncthreads();
+    rowScales_ = hiddenOf(layout_).scales(shared);
   }
 
   __device__ void assist(const Tiling&) {
-    if constexpr (kBulk) stream_.copyAll();
+    if constexpr (kBulk)
+      stream_.copyAll(reinterpret_cast<unsigned char*>(bytes_), hiddenSource(), hiddenOf(layout_).bytes());
   }
-  __device__ void startWork() {}
+  __device__ void startWork() {
+    waitForPreviousKernel();
+    if constexpr (kBulk) {
+      stream_.waitForHidden();
+    } else {
+      hiddenOf(layout_).load<kWorkers>(reinterpret_cast<unsigned char*>(bytes_), hiddenSource());
+      syncWorkers<kWorkers>();
+    }
+  }
   __device__ bool serves(int) const { return true; }
 
   __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
@@ -82,7 +77,7 @@ class BinaryManyScorer {
 #pragma unroll
     for (int unit = 0; unit < kUnits; ++unit) {
       const int64_t firstId = tile.firstId + (threadIdx.x / 32 * kUnits + unit) * Stream::kUnitIds;
-      offerUnit<kTiles>(args_, firstId, rows_, rowScales_, sums[unit], lists, logSums);
+      offerUnit<kTiles>(args_, firstId, rows_, rowScales_, sums[unit], kGroup128 ? kWeightUnit : 1.0f, lists, logSums);
     }
   }
 
@@ -103,47 +98,38 @@ class BinaryManyScorer {
     return bytes_[((tile * blocks_ + block) * 2 + half) * 32 + threadIdx.x % 32];
   }
 
-  __device__ int2 basesOf(int tile, int group) const {
-    return *reinterpret_cast<const int2*>(bases_ + group * kRows + tile * 8 + threadIdx.x % 4 * 2);
-  }
-
   // A chunk is four groups, a block each.
   __device__ void sumGroupsOf128(Sums& sums) {
-    const int chunks = stream_.chunks();
-    for (int chunk = 0; chunk < chunks - 1; ++chunk) addChunk<true>(chunk, 4, sums);
-    if (stream_.blocks(chunks - 1) == 4) {
-      addChunk<true>(chunks - 1, 4, sums);
-    } else {
-      addChunk<false>(chunks - 1, stream_.blocks(chunks - 1), sums);
-    }
+    const int fullChunks = blocks_ / BinaryLayout::kChunkBlocks;
+    for (int chunk = 0; chunk < fullChunks; ++chunk) addChunk<true>(chunk, BinaryLayout::kChunkBlocks, sums);
+    if (fullChunks < stream_.chunks()) addChunk<false>(fullChunks, stream_.blocks(fullChunks), sums);
   }
 
   template <bool kFull>
   __device__ void addChunk(int chunk, int blocks, Sums& sums) {
     const int g = threadIdx.x % 32 / 4;
-    const unsigned char* slot = stream_.next();
+    stream_.next();
     uint32_t lower[kUnits][4], upper[kUnits][4];
     float lowerScales[kUnits][4], upperScales[kUnits][4];
 #pragma unroll
     for (int unit = 0; unit < kUnits; ++unit) {
-      Stream::template loadWords<kFull>(slot, unit, 0, blocks, lower[unit]);
-      Stream::template loadWords<kFull>(slot, unit, 1, blocks, upper[unit]);
-      loadLargeScales(stream_.scales(unit, 0), g, lowerScales[unit]);
-      loadLargeScales(stream_.scales(unit, 0), g + 8, upperScales[unit]);
+      Stream::template loadWords<kFull>(stream_.bits(), unit, 0, blocks, lower[unit]);
+      Stream::template loadWords<kFull>(stream_.bits(), unit, 1, blocks, upper[unit]);
+      loadScales(stream_.scales(unit, 0), g, lowerScales[unit]);
+      loadScales(stream_.scales(unit, 0), g + 8, upperScales[unit]);
     }
     stream_.release();
+    const WeightBytes bytes(true);
+    const int start[4] = {kFloatBits, kFloatBits, kFloatBits, kFloatBits};
 #pragma unroll
     for (int b = 0; b < 4; ++b) {
       if (!kFull && b >= blocks) break;
-      const int block = chunk * 4 + b;
       uint32_t a[kUnits][4][4];
 #pragma unroll
-      for (int unit = 0; unit < kUnits; ++unit) expandBits<true>(lower[unit][b], upper[unit][b], a[unit]);
+      for (int unit = 0; unit < kUnits; ++unit) bytes.expand(lower[unit][b], upper[unit][b], a[unit]);
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
-        const int2 bases = basesOf(tile, block);
-        const int start[4] = {bases.x, bases.y, bases.x, bases.y};
-        const uint4 first = bytesOf(tile, block, 0), second = bytesOf(tile, block, 1);
+        const uint4 first = bytesOf(tile, chunk * 4 + b, 0), second = bytesOf(tile, chunk * 4 + b, 1);
 #pragma unroll
         for (int unit = 0; unit < kUnits; ++unit) {
           int dots[4];
@@ -161,17 +147,16 @@ class BinaryManyScorer {
   __device__ void sumGroupsOfAnySize(Sums& sums) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int words = static_cast<int>(layout_.words()), groupWords = static_cast<int>(args_.groupSize / 32);
-    int dots[kUnits][kTiles][4];
-    startGroup(0, dots);
+    int dots[kUnits][kTiles][4] = {};
     int group = 0, groupEnd = groupWords;
     for (int chunk = 0; chunk < stream_.chunks(); ++chunk) {
-      const unsigned char* slot = stream_.next();
+      stream_.next();
       const int blocks = stream_.blocks(chunk), firstQuad = stream_.firstQuad(chunk);
       uint32_t lower[kUnits][4], upper[kUnits][4];
 #pragma unroll
       for (int unit = 0; unit < kUnits; ++unit) {
-        Stream::template loadWords<false>(slot, unit, 0, blocks, lower[unit]);
-        Stream::template loadWords<false>(slot, unit, 1, blocks, upper[unit]);
+        Stream::template loadWords<false>(stream_.bits(), unit, 0, blocks, lower[unit]);
+        Stream::template loadWords<false>(stream_.bits(), unit, 1, blocks, upper[unit]);
       }
 #pragma unroll
       for (int b = 0; b < 4; ++b) {
@@ -179,11 +164,10 @@ class BinaryManyScorer {
         const int block = chunk * 4 + b, blockBegin = block * 4, blockEnd = min(blockBegin + 4, words);
         for (int begin = blockBegin; begin < blockEnd;) {
           const int end = min(groupEnd, blockEnd);
-          const bool mine = blockBegin + t >= begin && blockBegin + t < end;
+          const WeightBytes bytes(blockBegin + t >= begin && blockBegin + t < end);
           uint32_t a[kUnits][4][4];
 #pragma unroll
-          for (int unit = 0; unit < kUnits; ++unit)
-            expandBits<false>(mine ? lower[unit][b] : 0, mine ? upper[unit][b] : 0, a[unit]);
+          for (int unit = 0; unit < kUnits; ++unit) bytes.expand(lower[unit][b], upper[unit][b], a[unit]);
 #pragma unroll
           for (int tile = 0; tile < kTiles; ++tile) {
             const uint4 first = bytesOf(tile, block, 0), second = bytesOf(tile, block, 1);
@@ -204,7 +188,6 @@ class BinaryManyScorer {
             }
             ++group;
             groupEnd += groupWords;
-            if (end < words) startGroup(group, dots);
           }
           begin = end;
         }
@@ -213,27 +196,17 @@ class BinaryManyScorer {
     }
   }
 
-  __device__ void startGroup(int group, int (&dots)[kUnits][kTiles][4]) const {
-#pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile) {
-      const int2 bases = basesOf(tile, group);
-#pragma unroll
-      for (int unit = 0; unit < kUnits; ++unit) {
-        dots[unit][tile][0] = dots[unit][tile][2] = bases.x;
-        dots[unit][tile][1] = dots[unit][tile][3] = bases.y;
-      }
-    }
-  }
-
   // A switch, so that sums stay in registers.
-  static __device__ void addGroup(float (&sums)[4][4], int which, const int (&dots)[4], float lowerScale,
-                                  float upperScale) {
+  static __device__ void addGroup(float (&sums)[4][4], int which, int (&dots)[4], float lowerScale, float upperScale) {
+    // Those of a large group would leave the range that scaledDot takes.
+    for (int& dot : dots) dot = (dot >> kWeightShift) + kFloatBits;
     const auto addTo = [&](auto place) {
       constexpr int kPlace = decltype(place)::value;
       addScaledDot(sums[0][kPlace], dots[0], lowerScale);
       addScaledDot(sums[1][kPlace], dots[1], lowerScale);
       addScaledDot(sums[2][kPlace], dots[2], upperScale);
       addScaledDot(sums[3][kPlace], dots[3], upperScale);
+      for (int& dot : dots) dot = 0;
     };
     switch (which) {
       case 0:
@@ -252,9 +225,8 @@ class BinaryManyScorer {
   const BinaryLayout layout_;
   Stream stream_;
   int64_t rowBegin_;
-  int rows_, blocks_, groups_;
+  int rows_, blocks_;
   uint4* bytes_;
-  int* bases_;
   float* rowScales_;
 };
 

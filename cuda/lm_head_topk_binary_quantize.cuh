@@ -12,12 +12,10 @@ enum class HiddenForm { kPlanes, kBytes, kSwizzledBytes };
 
 struct QuantizeParams {
   LmHeadTopKArgs args;
-  int rowsPerBlock;
-  int partBlocks;
   HiddenForm form;
-  uint32_t* operand;
-  int* bases;
-  float* rowScales;
+  BinaryHidden shape;
+  int groupWords;  // of 32 columns
+  unsigned char* hidden;
   RowPool pool;
 };
 
@@ -25,98 +23,119 @@ struct QuantizeParams {
 // and t+4 then, as LogSums::add wants them.
 __device__ inline int columnOfRow(int row) { return row / 8 * 8 + row % 4 * 2 + row / 4 % 2; }
 
-// Grid (parts, rows), rows behind the last included: they become zeros. Each part quantizes partBlocks blocks of a row,
-// whole groups, and finds the row's scale by itself. Also empties the row's pool. A row with NaN or infinity gets scale
-// NaN, for IEEE arithmetic would make all of its scores NaN.
-//   planes: [rows], then as the words of one id lie in chunks, with the plane in place of id % 8.
-//   bytes: [row groups, rowsPerBlock / 8, blocks, 2, 32 lanes, 16]; lane = column % 8 * 4 + word % 4, see columnOfRow;
-//   byte 4s+i of a lane's 32 is bit s + 8i of its word.
-//   swizzled bytes: [row groups, blocks, columns, 128]; byte 16s + 4 * (word % 4) + i of a column is that bit, in the
-//   128-byte swizzle that warpgroup products read.
-//   bases: kFloatBits minus the sum of q over the group; [rows, groups] with planes, else [row groups, groups,
-//   columns].
-// Dynamic shared memory: a sum for each group, groups padded to quads.
-__global__ void __launch_bounds__(512) quantizeHiddenKernel(const QuantizeParams params) {
-  extern __shared__ int groupSums[];
-  allowNextKernel();
-  const LmHeadTopKArgs& args = params.args;
-  const BinaryLayout layout{args.hiddenSize, args.groupSize};
-  const int64_t row = blockIdx.y, hiddenSize = row < args.rows ? args.hiddenSize : 0;
-  const float* source = args.hidden + row * args.hiddenSize;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  const int blocks = static_cast<int>(layout.blocks()), groupWords = static_cast<int>(args.groupSize / 32);
-  const int words = static_cast<int>(hiddenSize / 32);
-  const int groups = static_cast<int>(layout.quads()) * BinaryLayout::kQuadGroups;
-  const bool lastPart = blockIdx.x + 1 == gridDim.x;
-  const int firstWord = blockIdx.x * params.partBlocks * BinaryLayout::kBlockWords;
-  const int endWord =
-      lastPart ? blocks * BinaryLayout::kBlockWords : firstWord + params.partBlocks * BinaryLayout::kBlockWords;
-  const int firstGroup = firstWord / groupWords, endGroup = lastPart ? groups : endWord / groupWords;
-  if (row < args.rows && blockIdx.x == 0) clearRow(params.pool, row);
-  for (int group = firstGroup + threadIdx.x; group < endGroup; group += blockDim.x) groupSums[group - firstGroup] = 0;
+// A lane's four columns of a block, and their q, a byte each. With planes, lane l has column l of each of the four
+// words; with bytes, lane 8t + s has columns s + 8i of word t.
+struct QuantizedBlock {
+  float x[4];
 
-  float step = 1.0f;  // of whole numbers
-  float scale = 0.0f;
-  if (args.hiddenScale == nullptr) {
-    // Loads wait for memory many at a time: the sweep waits for this kernel.
-    constexpr int kLoads = 16;
-    float largest = 0.0f;
-    bool finite = true;
-    for (int64_t begin = threadIdx.x; begin < hiddenSize; begin += kLoads * blockDim.x) {
-      float held[kLoads];
+  __device__ void load(const QuantizeParams& params, const float* row, int block, int words) {
+    const int lane = threadIdx.x % 32, firstWord = block * BinaryLayout::kBlockWords;
 #pragma unroll
-      for (int i = 0; i < kLoads; ++i) {
-        const int64_t column = begin + i * blockDim.x;
-        held[i] = column < hiddenSize ? source[column] : 0.0f;
-      }
-#pragma unroll
-      for (int i = 0; i < kLoads; ++i) addMagnitude(held[i], largest, finite);
+    for (int i = 0; i < 4; ++i) {
+      const int word = firstWord + (params.form == HiddenForm::kPlanes ? i : lane / 8);
+      const int column = params.form == HiddenForm::kPlanes ? lane : lane % 8 + 8 * i;
+      x[i] = word < words ? row[word * 32 + column] : 0.0f;
     }
-    scale = step = quantizationScale(largest, finite);
+  }
+
+  __device__ uint32_t quantized(float step) const {
+    uint32_t bytes = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) bytes |= (quantize(x[i], step) & 0xffu) << (8 * i);
+    return bytes;
+  }
+};
+
+// A warp: the bit planes of a block, and its groups' bases.
+__device__ inline void storePlanes(const QuantizeParams& params, unsigned char* hidden, int place, int block,
+                                   uint32_t bytes) {
+  const BinaryHidden& shape = params.shape;
+  const int lane = threadIdx.x % 32;
+  uint32_t mine = 0;
+#pragma unroll 8  // short code: it runs once, so what counts is to fetch it
+  for (int bit = 0; bit < 32; ++bit) {
+    const uint32_t bits = __ballot_sync(0xffffffffu, bytes >> bit & 1);
+    if (lane == bit % 8 * 4 + bit / 8) mine = bits;
+  }
+  const int chunk = block / BinaryLayout::kChunkBlocks;
+  const int chunkBlocks = min(BinaryLayout::kChunkBlocks, shape.blocks - chunk * BinaryLayout::kChunkBlocks);
+  uint32_t* planes =
+      reinterpret_cast<uint32_t*>(hidden) + (place * shape.blocks + chunk * BinaryLayout::kChunkBlocks) * 32;
+  planes[lane * chunkBlocks + block % BinaryLayout::kChunkBlocks] = mine;
+  int* bases = shape.bases(hidden) + place * shape.groups;
+  if (params.groupWords == BinaryLayout::kBlockWords) {
+    const int sum = __reduce_add_sync(0xffffffffu, __dp4a(static_cast<int>(bytes), 0x01010101, 0));
+    if (lane == 0) bases[block] = kFloatBits - sum;
+    return;
+  }
+#pragma unroll 1
+  for (int t = 0; t < BinaryLayout::kBlockWords; ++t) {
+    const int group = (block * BinaryLayout::kBlockWords + t) / params.groupWords;
+    const int sum = __reduce_add_sync(0xffffffffu, static_cast<signed char>(bytes >> (8 * t)));
+    // Words behind the last are zeros.
+    if (lane == 0 && group < shape.groups) atomicSub(bases + group, sum);
+  }
+}
+
+// A warp: the bytes of a block.
+__device__ inline void storeBytes(const QuantizeParams& params, unsigned char* hidden, int place, int block,
+                                  uint32_t bytes) {
+  const int t = threadIdx.x % 32 / 8, s = threadIdx.x % 8, column = columnOfRow(place);
+  const int at = params.form == HiddenForm::kSwizzledBytes
+                     ? (block * params.shape.rows + column) * 32 + (s ^ column % 8) * 4 + t
+                     : (column / 8 * params.shape.blocks + block) * 256 + (s / 4 * 32 + column % 8 * 4 + t) * 4 + s % 4;
+  reinterpret_cast<uint32_t*>(hidden)[at] = bytes;
+}
+
+// Grid (parts, rows), rows behind the last included: they become zeros. Each part quantizes some blocks of a row, whole
+// groups, a warp a block at a time, and finds the row's scale by itself. Also empties the row's pool. A row with NaN or
+// infinity gets scale NaN, for IEEE arithmetic would make all of its scores NaN.
+// What a row group's BinaryHidden holds:
+//   planes: [rows], then as the words of one id lie in chunks, with the plane in place of id % 8.
+//   bytes: [rows / 8, blocks, 2, 32 lanes, 16]; lane = column % 8 * 4 + word % 4, see columnOfRow; byte 4s+i of a
+//   lane's 32 is bit s + 8i of its word. swizzled bytes: [blocks, columns, 128]; byte 16s + 4 * (word % 4) + i of a
+//   column is that bit, in the 128-byte swizzle that warpgroup products read. bases, with planes alone: [rows, groups],
+//   kFloatBits minus the sum of q over the group.
+template <int kThreads>
+__global__ void __launch_bounds__(kThreads) quantizeHiddenKernel(const __grid_constant__ QuantizeParams params) {
+  allowNextKernel();
+  constexpr int kWarps = kThreads / 32;
+  const LmHeadTopKArgs& args = params.args;
+  const int row = blockIdx.y, hiddenSize = row < args.rows ? static_cast<int>(args.hiddenSize) : 0;
+  const float* source = args.hidden + row * args.hiddenSize;
+  // What is quantized first is loaded together with what gives the scale: loads take long while the sweep begins.
+  int block = blockIdx.x * kWarps + threadIdx.x / 32;
+  QuantizedBlock quantized;
+  quantized.load(params, source, block, hiddenSize / 32);
+  if (row < args.rows && blockIdx.x == 0) clearRow(params.pool, row);
+  const BinaryHidden& shape = params.shape;
+  const int place = row % shape.rows;
+  unsigned char* hidden = params.hidden + static_cast<int64_t>(row / shape.rows) * shape.bytes();
+  if (shape.groups > 0) {
+    // Of the groups that begin in this part: where each is a block, of those that have none.
+    int* bases = shape.bases(hidden) + place * shape.groups;
+    const int partGroups = gridDim.x == 1 ? shape.groups : kWarps * BinaryLayout::kBlockWords / params.groupWords;
+    const bool byBlocks = params.groupWords == BinaryLayout::kBlockWords, last = blockIdx.x + 1 == gridDim.x;
+    const int first = byBlocks ? shape.blocks : blockIdx.x * partGroups;
+    const int end = last ? shape.groups : byBlocks ? 0 : first + partGroups;
+    for (int group = first + threadIdx.x; group < end; group += kThreads) bases[group] = kFloatBits;
+  }
+  float scale = 0.0f, step = 1.0f;  // of whole numbers
+  if (args.hiddenScale == nullptr) {
+    scale = step = quantizationScaleOfAligned(source, hiddenSize);
   } else {
     if (row < args.rows) scale = args.hiddenScale[row];
-    __syncthreads();
+    __syncthreads();  // as quantizationScaleOfAligned does: bases have their start
   }
-  if (row < args.rows && blockIdx.x == 0 && threadIdx.x == 0) params.rowScales[row] = scale;
-
-  const int64_t rowInGroup = row % params.rowsPerBlock, firstRow = row - rowInGroup;
-  const int place = columnOfRow(static_cast<int>(rowInGroup));
-  const auto store = [&](int word, float x) {
-    const int q = quantize(x, step);
-    const int block = word / BinaryLayout::kBlockWords, t = word % BinaryLayout::kBlockWords;
+  if (blockIdx.x == 0 && threadIdx.x == 0) shape.scales(hidden)[place] = scale;
+  while (block < shape.blocks) {
     if (params.form == HiddenForm::kPlanes) {
-      uint32_t mine = 0;
-#pragma unroll
-      for (int plane = 0; plane < 8; ++plane) {
-        const uint32_t bits = __ballot_sync(0xffffffffu, (q >> plane) & 1);
-        if (lane == plane) mine = bits;
-      }
-      const int chunk = block / BinaryLayout::kChunkBlocks;
-      const int chunkBlocks = min(BinaryLayout::kChunkBlocks, blocks - chunk * BinaryLayout::kChunkBlocks);
-      uint32_t* planes = params.operand + row * BinaryLayout::kLanes * blocks +
-                         chunk * BinaryLayout::kLanes * BinaryLayout::kChunkBlocks;
-      if (lane < 8) planes[(lane * 4 + t) * chunkBlocks + block % BinaryLayout::kChunkBlocks] = mine;
+      storePlanes(params, hidden, place, block, quantized.quantized(step));
     } else {
-      const int s = lane % 8, i = lane / 8;
-      auto* bytes = reinterpret_cast<signed char*>(params.operand) + firstRow * blocks * 128;
-      if (params.form == HiddenForm::kBytes) {
-        bytes += (place / 8 * blocks + block) * 1024 + (s / 4 * 32 + place % 8 * 4 + t) * 16 + s % 4 * 4 + i;
-      } else {
-        bytes += (block * params.rowsPerBlock + place) * 128 + (s ^ place % 8) * 16 + t * 4 + i;
-      }
-      *bytes = static_cast<signed char>(q);
+      storeBytes(params, hidden, place, block, quantized.quantized(step));
     }
-    const int sum = __reduce_add_sync(0xffffffffu, q);
-    if (lane == 0 && word < words) atomicAdd(&groupSums[word / groupWords - firstGroup], sum);
-  };
-  for (int word = firstWord + warp; word < endWord; word += warps)
-    store(word, word < words ? source[word * 32 + lane] : 0.0f);
-  __syncthreads();
-  for (int group = firstGroup + threadIdx.x; group < endGroup; group += blockDim.x) {
-    const int64_t at = params.form == HiddenForm::kPlanes
-                           ? row * groups + group
-                           : firstRow * groups + static_cast<int64_t>(group) * params.rowsPerBlock + place;
-    params.bases[at] = kFloatBits - groupSums[group - firstGroup];
+    block += gridDim.x * kWarps;
+    quantized.load(params, source, block, hiddenSize / 32);
   }
 }
 

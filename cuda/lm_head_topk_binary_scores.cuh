@@ -8,10 +8,41 @@
 
 namespace lm_head {
 
+// Quantized hidden of a row group, in scratch memory and in a block's shared memory alike: one piece, so that all of it
+// is loaded at once. See quantizeHiddenKernel.
+struct BinaryHidden {
+  int rows;    // of a row group
+  int blocks;  // of 128 columns
+  int groups;  // that have bases, padded to quads; or 0
+
+  __host__ __device__ BinaryHidden(int rows, const BinaryLayout& layout, bool bases)
+      : rows(rows),
+        blocks(static_cast<int>(layout.blocks())),
+        groups(bases ? static_cast<int>(layout.quads()) * BinaryLayout::kQuadGroups : 0) {}
+
+  // A byte a column, then an integer for each row and group, then a scale a row.
+  __host__ __device__ int operandBytes() const { return rows * blocks * 128; }
+  __host__ __device__ int bytes() const { return (operandBytes() + rows * (groups + 1) * 4 + 15) / 16 * 16; }
+  template <class Byte>
+  __device__ auto* bases(Byte* hidden) const {
+    return reinterpret_cast<int*>(hidden + operandBytes());
+  }
+  template <class Byte>
+  __device__ auto* scales(Byte* hidden) const {
+    return reinterpret_cast<float*>(hidden + operandBytes() + rows * groups * 4);
+  }
+
+  // All kThreads threads of a block: from scratch to shared memory, without a barrier.
+  template <int kThreads>
+  __device__ void load(unsigned char* shared, const unsigned char* hidden) const {
+    for (int i = threadIdx.x; i < bytes() / 16; i += kThreads) {
+      reinterpret_cast<uint4*>(shared)[i] = reinterpret_cast<const uint4*>(hidden)[i];
+    }
+  }
+};
+
 struct BinaryScorerParams {
-  const void* operand;
-  const int* bases;
-  const float* rowScales;
+  const unsigned char* hidden;  // [row groups, BinaryHidden::bytes()]
 };
 
 // Integers from here to 2^22 further on are, as the bits of a float32, 1.5 * 2^23 plus the same distance. So a group's
@@ -26,49 +57,50 @@ __device__ inline float scaledDot(int bits, float scale, float offset) {
   return __fmaf_rn(__int_as_float(bits), scale, offset);
 }
 
-// Bits s, s+8, s+16, s+24 of a word as bytes of 0 or 2, or, by shifts to the left, which compilers can leave to the
-// multiplier, of 0 or 128.
-template <int s, bool kLarge>
-__device__ inline uint32_t bytesOfBits(uint32_t word) {
-  if constexpr (kLarge) return (word << (7 - s)) & 0x80808080u;
-  return (s == 0 ? word << 1 : word >> (s - 1)) & 0x02020202u;
-}
+// A weight is a byte of +64 or -64: bits need only be shifted, the others blanked, and the byte's upper two bits
+// flipped.
+constexpr int kWeightShift = 6;
+constexpr float kWeightUnit = 1.0f / (1 << kWeightShift);
 
-// Of the words of ids g and g+8: four steps of 32 columns.
-template <bool kLarge>
-__device__ inline void expandBits(uint32_t lower, uint32_t upper, uint32_t (&a)[4][4]) {
-  a[0][0] = bytesOfBits<0, kLarge>(lower), a[0][1] = bytesOfBits<0, kLarge>(upper);
-  a[0][2] = bytesOfBits<1, kLarge>(lower), a[0][3] = bytesOfBits<1, kLarge>(upper);
-  a[1][0] = bytesOfBits<2, kLarge>(lower), a[1][1] = bytesOfBits<2, kLarge>(upper);
-  a[1][2] = bytesOfBits<3, kLarge>(lower), a[1][3] = bytesOfBits<3, kLarge>(upper);
-  a[2][0] = bytesOfBits<4, kLarge>(lower), a[2][1] = bytesOfBits<4, kLarge>(upper);
-  a[2][2] = bytesOfBits<5, kLarge>(lower), a[2][3] = bytesOfBits<5, kLarge>(upper);
-  a[3][0] = bytesOfBits<6, kLarge>(lower), a[3][1] = bytesOfBits<6, kLarge>(upper);
-  a[3][2] = bytesOfBits<7, kLarge>(lower), a[3][3] = bytesOfBits<7, kLarge>(upper);
-}
+// What makes such bytes; for a lane whose columns do not count, zeros.
+struct WeightBytes {
+  uint32_t sign, flip;
+  explicit __device__ WeightBytes(bool counts) : sign(counts ? 0x80808080u : 0), flip(counts ? 0xc0c0c0c0u : 0) {}
+
+  // Of bits s, s+8, s+16, s+24.
+  __device__ uint32_t of(uint32_t word, int s) const {
+    uint32_t bytes;
+    asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(bytes) : "r"(word << (7 - s)), "r"(sign), "r"(flip));
+    return bytes;
+  }
+
+  // Of the words of ids g and g+8: four steps of 32 columns.
+  __device__ void expand(uint32_t lower, uint32_t upper, uint32_t (&a)[4][4]) const {
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+      a[step][0] = of(lower, 2 * step), a[step][1] = of(upper, 2 * step);
+      a[step][2] = of(lower, 2 * step + 1), a[step][3] = of(upper, 2 * step + 1);
+    }
+  }
+};
 
 __device__ inline void addScaledDot(float& sum, int dot, float scale) {
   sum = __fadd_rn(sum, scaledDot(dot, scale, -kFloatValue * scale));
 }
 
-// Bytes of 128 make dots 64 times too large, which scales of a 64th put right, exactly.
-constexpr int kLargeFactor = 64;
-__device__ inline int largeBase(int base) { return kFloatBits + (base - kFloatBits) * kLargeFactor; }
-
-// Four scales of an id, for such dots.
-__device__ inline void loadLargeScales(const unsigned char* quad, int id, float (&scales)[4]) {
+// Four scales of an id.
+__device__ inline void loadScales(const unsigned char* quad, int id, float (&scales)[4]) {
   const uint2 halves = reinterpret_cast<const uint2*>(quad)[id];
   const float2 low = __half22float2(reinterpret_cast<const __half2&>(halves.x));
   const float2 high = __half22float2(reinterpret_cast<const __half2&>(halves.y));
-  constexpr float kUnit = 1.0f / kLargeFactor;
-  scales[0] = low.x * kUnit, scales[1] = low.y * kUnit, scales[2] = high.x * kUnit, scales[3] = high.y * kUnit;
+  scales[0] = low.x, scales[1] = low.y, scales[2] = high.x, scales[3] = high.y;
 }
 
 // Finishes and offers the scores of a unit's ids from a lane's running sums, four each of: id g, column 2t of eight
-// rows; id g, column 2t+1; then of id g+8.
+// rows; id g, column 2t+1; then of id g+8. `unit`: a power of two, what the sums count in.
 template <int kTiles, class Lists>
 __device__ inline void offerUnit(const LmHeadTopKArgs& args, int64_t firstId, int rows, const float* rowScales,
-                                 const float (&sums)[kTiles][4][4], Lists& lists, LogSums& logSums) {
+                                 const float (&sums)[kTiles][4][4], float unit, Lists& lists, LogSums& logSums) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int64_t id = firstId + g;
   float bias[2], scores[2 * kTiles][2];
@@ -81,7 +113,7 @@ __device__ inline void offerUnit(const LmHeadTopKArgs& args, int64_t firstId, in
       scores[i][half] = -INFINITY;
       if (row >= rows || id + 8 * half >= args.vocabSize) continue;
       const float(&four)[4] = sums[i / 2][2 * half + i % 2];
-      const float sum = __fadd_rn(__fadd_rn(four[0], four[1]), __fadd_rn(four[2], four[3]));
+      const float sum = __fadd_rn(__fadd_rn(four[0], four[1]), __fadd_rn(four[2], four[3])) * unit;
       scores[i][half] = finishScore(__fmul_rn(sum, rowScales[row]), bias[half]);
       lists.offer(row, scores[i][half], static_cast<uint32_t>(id + 8 * half));
     }

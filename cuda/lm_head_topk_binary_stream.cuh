@@ -17,52 +17,61 @@ class BinaryStream {
  public:
   static constexpr int kUnitIds = 16, kWarpIds = kUnits * kUnitIds, kTileUnits = kWarps * kUnits;
   static constexpr int kTileVocab = kTileUnits * kUnitIds, kGranularity = kWarpIds * kTogether;
+  static constexpr int kStageChunks = kBulk && kGroup128 ? kChunks : 1;
 
-  static __host__ __device__ size_t sharedBytes(const BinaryLayout& layout) {
-    return static_cast<size_t>(kStages) * stageBytes(layout) + 2 * kStages * sizeof(uint64_t);
+  // Behind `before` bytes of what a scorer keeps.
+  static __host__ __device__ size_t sharedBytes(const BinaryLayout& layout, size_t before) {
+    return aligned(before) + static_cast<size_t>(kStages) * stageBytes(layout) + kBarriers * sizeof(uint64_t);
   }
 
-  __device__ BinaryStream(const LmHeadTopKArgs& args, unsigned char* shared)
-      : tiling_(args.vocabSize, gridDim.x, kTileVocab, kGranularity),
-        weight_(static_cast<const unsigned char*>(args.weight)),
-        shared_(shared) {
+  __device__ BinaryStream(const ScanParams& scan, unsigned char* shared, size_t before)
+      : tiling_(scan.tiling),
+        weight_(static_cast<const unsigned char*>(scan.args.weight)),
+        shared_(shared + aligned(before)) {
+    const LmHeadTopKArgs& args = scan.args;
     const BinaryLayout layout{args.hiddenSize, args.groupSize};
     hiddenSize_ = static_cast<int>(args.hiddenSize);
     groupSize_ = static_cast<int>(args.groupSize);
     blocks_ = static_cast<int>(layout.blocks());
     tileBytes_ = layout.tileWords() * 4;
     stageBytes_ = stageBytes(layout);
-    barriers_ = reinterpret_cast<uint64_t*>(shared + kStages * stageBytes_);
+    barriers_ = reinterpret_cast<uint64_t*>(shared_ + kStages * stageBytes_);
     index_ = blockIdx.x;
     // Blocks of other rows read the same weights at nearly the same time.
     policy_ = gridDim.y == 1 ? kEvictFirst : kEvictNormal;
   }
 
-  // All threads of the block, before anything else; copies start here.
+  // All threads of the block, before anything else.
   __device__ void start() {
     if constexpr (kBulk) {
-      if (threadIdx.x == 0) {
+      if (threadIdx.x == kWarps * 32) {
         for (int stage = 0; stage < kStages; ++stage) {
           initBarrier(barriers_ + stage, 1);
           initBarrier(barriers_ + kStages + stage, kWarps);
         }
+        initBarrier(hiddenBarrier(), 1);
         fenceBarrierInit();
       }
       __syncthreads();
-      if (threadIdx.x == kWarps * 32) {
-        for (int stage = 0; stage < kStages && index_ < tiling_.tiles; ++stage) copyStage();
-      }
     } else {
       skipForeignTiles();
       for (int stage = 0; stage < kStages - 1; ++stage) copyOwn(stage);
     }
   }
 
-  // The warp that copies, kBulk: all that is left.
-  __device__ void copyAll() {
-    if (threadIdx.x % 32 != 0) return;
+  // The threads behind the warps that score, kBulk: one copies. Hidden, which the kernel in front makes, comes behind
+  // no more weights than that takes anyway.
+  __device__ void copyAll(unsigned char* hidden, const unsigned char* source, int bytes) {
+    if (threadIdx.x != kWarps * 32) return;
+    for (int stage = 0; stage < kStagesBeforeHidden && index_ < tiling_.tiles; ++stage) copyStage();
+    waitForPreviousKernel();
+    arriveExpecting(hiddenBarrier(), bytes);
+    copyBulk(hidden, source, bytes, hiddenBarrier(), kEvictLast);
     while (index_ < tiling_.tiles) copyStage();
   }
+
+  // The warps that score, kBulk: until hidden has come.
+  __device__ void waitForHidden() const { waitBarrier(hiddenBarrier(), 0); }
 
   // Whether this warp, or one of those together with it, has ids in the tile.
   __device__ bool serves(const Tile& tile) const {
@@ -76,26 +85,24 @@ class BinaryStream {
   __device__ int chunks() const { return (blocks_ + BinaryLayout::kChunkBlocks - 1) / BinaryLayout::kChunkBlocks; }
   __device__ int blocks(int chunk) const { return min(BinaryLayout::kChunkBlocks, blocks_ - chunk * 4); }
 
-  // The next chunk, once it has come; `release` must follow.
-  __device__ const unsigned char* next() {
+  // The next stage, once it has come: kStageChunks chunks of a tile, or what is left of it. `release` must follow.
+  __device__ void next() {
     if constexpr (kBulk) {
-      if (kStageChunks == 1 || inStage_ == 0) waitBarrier(barriers_ + stage_, parity_);
+      waitBarrier(barriers_ + stage_, parity_);
     } else {
       waitForCopies<kStages - 2>();
       __syncwarp();
       copyOwn(stage_ == 0 ? kStages - 1 : stage_ - 1);
     }
-    return shared_ + stage_ * stageBytes_ + inStage_ * kChunkBitBytes;
   }
 
-  // This warp no longer reads what `next` has returned.
+  // A chunk's bits, of the stage that has come.
+  __device__ const unsigned char* bits(int inStage = 0) const {
+    return shared_ + stage_ * stageBytes_ + inStage * kChunkBitBytes;
+  }
+
+  // This warp no longer reads the stage.
   __device__ void release() {
-    if constexpr (kStageChunks > 1) {
-      const bool last = ++inTile_ == chunks();
-      if (last) inTile_ = 0;
-      if (++inStage_ < kStageChunks && !last) return;
-      inStage_ = 0;
-    }
     if constexpr (kBulk) {
       __syncwarp();
       if (threadIdx.x % 32 == 0) arrive(barriers_ + kStages + stage_);
@@ -106,7 +113,7 @@ class BinaryStream {
   // A warp without ids in a tile lets its chunks pass.
   __device__ void skipTile() {
     if constexpr (kBulk) {
-      for (int chunk = 0; chunk < chunks(); ++chunk) {
+      for (int chunk = 0; chunk < chunks(); chunk += kStageChunks) {
         next();
         release();
       }
@@ -131,11 +138,10 @@ class BinaryStream {
     }
   }
 
-  // The scales of a unit's 16 ids, four groups each: of the quad-th quad that has come with the chunk that `next` has
-  // returned.
+  // The scales of a unit's 16 ids, four groups each: of the quad-th quad that has come with the stage.
   __device__ const unsigned char* scales(int unit, int quad) const {
     return shared_ + stage_ * stageBytes_ + kBitBytes +
-           ((inStage_ + quad) * kTileUnits + threadIdx.x / 32 * kUnits + unit) * kUnitQuadBytes;
+           (quad * kTileUnits + threadIdx.x / 32 * kUnits + unit) * kUnitQuadBytes;
   }
 
   // The first quad of scales that comes with a chunk: of the first group that ends in it.
@@ -150,9 +156,15 @@ class BinaryStream {
   static constexpr int kLayoutBlockBytes = BinaryLayout::kTileIds * 16;
   static constexpr int kLayoutChunkBytes = kLayoutBlockBytes * BinaryLayout::kChunkBlocks;
   static constexpr int kLayoutQuadBytes = kUnitsPerLayoutTile * kUnitQuadBytes;
-  static constexpr int kStageChunks = kBulk && kGroup128 ? kChunks : 1;
   static constexpr int kChunkBitBytes = kTileUnits * kUnitBlockBytes * BinaryLayout::kChunkBlocks;
   static constexpr int kBitBytes = kStageChunks * kChunkBitBytes;
+  static constexpr int kBarriers = 2 * kStages + 1;
+  static constexpr int kStagesBeforeHidden = kStages * kBitBytes <= 64 << 10 ? kStages : (64 << 10) / kBitBytes;
+
+  __device__ uint64_t* hiddenBarrier() const { return barriers_ + 2 * kStages; }
+
+  // Bulk copies to shared memory that is not 128-byte aligned are slower than memory.
+  static __host__ __device__ size_t aligned(size_t bytes) { return (bytes + 127) / 128 * 128; }
 
   // Bits, then the quads of scales of the groups that end in the chunk.
   static __host__ __device__ int stageBytes(const BinaryLayout& layout) {
@@ -291,7 +303,7 @@ class BinaryStream {
     commitCopies();
   }
 
-  const Tiling tiling_;
+  const Tiling& tiling_;
   const unsigned char* weight_;
   unsigned char* shared_;
   uint64_t* barriers_;
@@ -301,7 +313,6 @@ class BinaryStream {
   int64_t index_;
   int chunk_ = 0;
   // What is read, or, by the warp that copies, written next.
-  int inTile_ = 0, inStage_ = 0;  // chunks
   int stage_ = 0;
   uint32_t parity_ = 0;
   // kBulk: of the warp that copies.

@@ -32,12 +32,48 @@ __device__ inline void finishLogSumExp(const MergeParams& params, int64_t row, K
   if (threadIdx.x == 0) params.logSumExp[row] = fmaxf(sum.value(), keyValue(best));
 }
 
-// A block a row. Shared memory: `sortSize` keys, the power of two at or above k. Leaves the pool empty for the next
-// sweep.
+// Bitonic sort of `size` keys in shared memory, a power of two of at least 32, by a block. Steps within a warp need no
+// barrier.
+template <int kThreads>
+__device__ inline void sortBestFirst(const cg::thread_block& block, Key* keys, int size) {
+  const auto sortWithinWarps = [&](int firstRun, int lastRun) {
+    for (int i = threadIdx.x; i < size; i += kThreads) {
+      Key key = keys[i];
+      for (int run = firstRun; run <= lastRun; run *= 2) {
+        for (int stride = min(run / 2, 16); stride > 0; stride /= 2) {
+          const Key other = __shfl_xor_sync(0xffffffffu, key, stride);
+          const bool wantsLarger = ((i & run) == 0) == ((i & stride) == 0);
+          if ((other > key) == wantsLarger) key = other;
+        }
+      }
+      keys[i] = key;
+    }
+    block.sync();
+  };
+  sortWithinWarps(2, 32);
+  for (int run = 64; run <= size; run *= 2) {
+    for (int stride = run / 2; stride >= 32; stride /= 2) {
+      for (int pair = threadIdx.x; pair < size / 2; pair += kThreads) {
+        const int i = 2 * pair - (pair & (stride - 1)), j = i + stride;
+        const bool descending = (i & run) == 0;
+        const Key a = keys[i], b = keys[j];
+        if ((a < b) == descending) {
+          keys[i] = b;
+          keys[j] = a;
+        }
+      }
+      block.sync();
+    }
+    sortWithinWarps(run, run);
+  }
+}
+
+// A block a row. Shared memory: `sortSize` keys, the power of two at or above k, at least 32. Leaves the pool empty for
+// the next sweep.
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads) mergeKernel(MergeParams params, int sortSize) {
   extern __shared__ Key best[];
-  constexpr int kFew = 256;
+  constexpr int kFew = kThreads / 4;
   __shared__ SelectScratch scratch;
   __shared__ Key few[kFew], first;
   allowNextKernel();
@@ -55,15 +91,18 @@ __global__ void __launch_bounds__(kThreads) mergeKernel(MergeParams params, int 
   };
   if (count <= kFew) {
     // Few candidates: the place of each is how many are better.
-    const Key own = threadIdx.x < count ? keys[threadIdx.x] : kWorstKey;
-    if (threadIdx.x < kFew) few[threadIdx.x] = own;
+    if (threadIdx.x < count) few[threadIdx.x] = keys[threadIdx.x];
     block.sync();
     clearRow(params.pool, row);  // not before all threads have read the count
-    if (threadIdx.x < count) {
-      int place = 0;
-      for (int i = 0; i < count; ++i) place += few[i] > own;
-      if (place < k) store(place, own);
-    }
+    // Four threads a candidate.
+    const int candidate = threadIdx.x / 4;
+    const Key key = candidate < count ? few[candidate] : kWorstKey;
+    int place = 0;
+#pragma unroll 8
+    for (int i = threadIdx.x % 4; i < count; i += 4) place += few[i] > key;
+    place += __shfl_xor_sync(0xffffffffu, place, 1);
+    place += __shfl_xor_sync(0xffffffffu, place, 2);
+    if (threadIdx.x % 4 == 0 && candidate < count && place < k) store(place, key);
     block.sync();
     finishLogSumExp(params, row, first);
     return;
@@ -81,21 +120,7 @@ __global__ void __launch_bounds__(kThreads) mergeKernel(MergeParams params, int 
   clearRow(params.pool, row);
   block.sync();
 
-  // Bitonic sort, best first.
-  for (int size = 2; size <= sortSize; size *= 2) {
-    for (int stride = size / 2; stride > 0; stride /= 2) {
-      for (int pair = threadIdx.x; pair < sortSize / 2; pair += kThreads) {
-        const int i = 2 * pair - (pair & (stride - 1)), j = i + stride;
-        const bool descending = (i & size) == 0;
-        const Key a = best[i], b = best[j];
-        if ((a < b) == descending) {
-          best[i] = b;
-          best[j] = a;
-        }
-      }
-      block.sync();
-    }
-  }
+  sortBestFirst<kThreads>(block, best, sortSize);
   for (int i = threadIdx.x; i < k; i += kThreads) store(i, best[i]);
   block.sync();
   finishLogSumExp(params, row, first);

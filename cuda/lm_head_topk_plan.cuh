@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <climits>
 
 #include "common/cuda_check.h"
 #include "lm_head_topk.h"
@@ -81,28 +82,23 @@ struct Plan {
 
     // A list that holds k keys and a tile more never loses one.
     const size_t left = device.sharedBytes - shape.sharedBytes - listBytes(scan, shape.workers / 32, 0);
-    const auto fits = [&](int64_t keys) {
-      return static_cast<size_t>(shape.rowsPerBlock) * keys * sizeof(Key) <= left;
-    };
+    const int64_t fits = static_cast<int64_t>(left / (shape.rowsPerBlock * sizeof(Key)));
     const int64_t idsPerBlock = (tiles + blocks - 1) / blocks * tile;
-    const int64_t ample = std::min<int64_t>(k + 2 * tile, idsPerBlock),
-                  enough = std::min<int64_t>(k + tile, idsPerBlock);
     globalListKeys = 0;
-    scan.roomy = fits(idsPerBlock);
-    if (scan.roomy) {
-      scan.listCapacity = static_cast<int>(idsPerBlock);
-    } else if (fits(ample)) {
-      scan.listCapacity = static_cast<int>(ample);
-    } else if (fits(enough)) {
-      scan.listCapacity = static_cast<int>(enough);
-    } else {
+    scan.listCapacity = static_cast<int>(std::min(fits, idsPerBlock));
+    if (scan.listCapacity < std::min<int64_t>(k + tile, idsPerBlock)) {
       // In global memory all lists of a row together stay below 3/4 of its logits; two tiles are the least.
       const int64_t affordable = args.vocabSize * 3 / 8 / blocks;
-      scan.listCapacity = static_cast<int>(std::min(enough, std::max<int64_t>(2 * tile, affordable)));
+      scan.listCapacity =
+          static_cast<int>(std::min<int64_t>({k + 2 * tile, idsPerBlock, std::max<int64_t>(2 * tile, affordable)}));
       if (scan.listCapacity > affordable)
         blocks = static_cast<int>(std::max<int64_t>(1, args.vocabSize * 3 / 8 / scan.listCapacity));
       globalListKeys = scan.listCapacity;
     }
+    const int64_t idsOfBlock = (tiles + blocks - 1) / blocks * tile;
+    const bool neverFull = scan.listCapacity >= idsOfBlock;
+    scan.tilesPerCheck = neverFull ? INT_MAX : std::max(1, (scan.listCapacity - k) / tile);
+    scan.roomPerCheck = neverFull ? 0 : scan.tilesPerCheck * tile;
     const int64_t handedOver = static_cast<int64_t>(blocks) * k;
     scan.pool.blocks = blocks;
     scan.pool.publishedRank = (k + blocks - 1) / blocks;
@@ -110,7 +106,6 @@ struct Plan {
         tuning.poolCapacity > 0
             ? tuning.poolCapacity
             : static_cast<int>(std::min({handedOver, args.vocabSize, std::max<int64_t>(16384, 4 * k)}));
-    const int64_t idsOfBlock = (tiles + blocks - 1) / blocks * tile;
     mayLose = scan.listCapacity < std::min<int64_t>(k + tile, idsOfBlock) ||
               scan.pool.capacity < std::min(handedOver, args.vocabSize);
   }
@@ -137,7 +132,8 @@ cudaError_t launchScan(const Plan& plan, const typename Scorer::Params& params, 
                                          static_cast<int>(plan.device.sharedBytes)));
     allowedOn = plan.device.index;
   }
-  const auto launch = [&](const ScanParams& scan, int blocks) {
+  const auto launch = [&](ScanParams scan, int blocks) {
+    scan.tiling = Tiling(scan.args.vocabSize, blocks, Scorer::kTileVocab, Scorer::kSmallTileVocab);
     const size_t bytes =
         plan.scorer.sharedBytes + listBytes(scan, Scorer::kWorkers / 32, scan.lists == nullptr ? scan.listCapacity : 0);
     return launchDependent(plan.device.computeCapability, kernel, dim3(blocks, plan.rowGroups), Scorer::kThreads, bytes,
@@ -151,7 +147,8 @@ cudaError_t launchScan(const Plan& plan, const typename Scorer::Params& params, 
   scan.logSums = nullptr;
   scan.lists = againLists;
   scan.listCapacity = plan.againCapacity;
-  scan.roomy = false;
+  scan.tilesPerCheck = 1;
+  scan.roomPerCheck = Scorer::kTileVocab;
   return launch(scan, 1);
 }
 

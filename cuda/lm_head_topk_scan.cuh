@@ -11,13 +11,47 @@
 
 namespace lm_head {
 
+// Ids [firstId, firstId + size), scored together.
+struct Tile {
+  int64_t firstId;
+  int size;
+};
+
+// How the vocabulary is cut into tiles, which blocks take in turn: neighbouring ids, which often win together, so go to
+// many blocks. Behind the full rounds each block gets one smaller tile, a multiple of `granularity`.
+struct Tiling {
+  int64_t vocabSize = 0;
+  int64_t fullTiles = 0;
+  int64_t tiles = 0;
+  int fullSize = 0;
+  int smallSize = 0;
+
+  Tiling() = default;
+
+  // On the host, for 64-bit divisions take long on the device.
+  Tiling(int64_t vocabSize, int64_t blocks, int fullSize, int granularity) : vocabSize(vocabSize), fullSize(fullSize) {
+    fullTiles = vocabSize / fullSize / blocks * blocks;
+    const int64_t rest = vocabSize - fullTiles * fullSize, piece = blocks * granularity;
+    smallSize = static_cast<int>((rest + piece - 1) / piece) * granularity;
+    if (smallSize == 0) smallSize = granularity;
+    tiles = fullTiles + (rest + smallSize - 1) / smallSize;
+  }
+
+  __device__ Tile at(int64_t index) const {
+    if (index < fullTiles) return {index * fullSize, fullSize};
+    return {fullTiles * fullSize + (index - fullTiles) * smallSize, smallSize};
+  }
+};
+
 // What one launch of the sweep is given, beside what its Scorer needs.
 struct ScanParams {
   LmHeadTopKArgs args;
+  Tiling tiling;
   int k;              // results of this sweep, at most kMaxKPerSweep
   int rowsPerBlock;   // blockIdx.y serves rows from blockIdx.y * rowsPerBlock on
   int listCapacity;   // keys that a list has room for
-  bool roomy;         // that is room for all ids that a block scores
+  int tilesPerCheck;  // after so many tiles, lists are looked at whether they have
+  int roomPerCheck;   // room for so many keys more
   Key* lists;         // [rows, gridDim.x, listCapacity], or null: lists are in shared memory
   const Key* bounds;  // [rows]: only keys below are wanted; null in the first sweep
   RowPool pool;
@@ -43,39 +77,9 @@ __device__ inline float finishScore(float score, const float* bias, int64_t id) 
 __host__ __device__ inline size_t listBytes(const ScanParams& params, int warps, int sharedKeys) {
   const size_t rows = params.rowsPerBlock;
   const size_t sums = params.args.logSumExp == nullptr ? 0 : warps * rows * sizeof(LogSum);
-  return rows * (sharedKeys * sizeof(Key) + 2 * sizeof(Key) + sizeof(int) + sizeof(float)) + sums +
-         warps * sizeof(SelectScratch);
+  const size_t row = (sharedKeys + 1) * sizeof(Key) + sizeof(int) + sizeof(float) + warps * sizeof(uint32_t);
+  return rows * row + sums + warps * sizeof(SelectScratch);
 }
-
-// Ids [firstId, firstId + size), scored together.
-struct Tile {
-  int64_t firstId;
-  int size;
-};
-
-// How the vocabulary is cut into tiles, which blocks take in turn: neighbouring ids, which often win together, so go to
-// many blocks. Behind the full rounds each block gets one smaller tile, a multiple of `granularity`.
-struct Tiling {
-  int64_t vocabSize;
-  int64_t fullTiles;
-  int64_t tiles;
-  int fullSize;
-  int smallSize;
-
-  __host__ __device__ Tiling(int64_t vocabSize, int64_t blocks, int fullSize, int granularity)
-      : vocabSize(vocabSize), fullSize(fullSize) {
-    fullTiles = vocabSize / fullSize / blocks * blocks;
-    const int64_t rest = vocabSize - fullTiles * fullSize, piece = blocks * granularity;
-    smallSize = static_cast<int>((rest + piece - 1) / piece) * granularity;
-    if (smallSize == 0) smallSize = granularity;
-    tiles = fullTiles + (rest + smallSize - 1) / smallSize;
-  }
-
-  __device__ Tile at(int64_t index) const {
-    if (index < fullTiles) return {index * fullSize, fullSize};
-    return {fullTiles * fullSize + (index - fullTiles) * smallSize, smallSize};
-  }
-};
 
 // A barrier of the first kWorkers threads of the block.
 template <int kWorkers>
@@ -102,10 +106,10 @@ __device__ inline bool anyOfWorkers(bool mine) {
 
 // A Scorer has: `Params`; kThreads, of which the first kWorkers score; kTileVocab and kSmallTileVocab; `sharedBytes()`,
 // a multiple of 16; a constructor that all threads run, with the shared memory and the block's rows; kStartsEarly:
-// whether that runs before the kernel in front has ended, so that only `prepare()` may read what this one has written;
-// `assist()`, all that the threads behind the workers do; `startWork()`, what workers do first; and `scoreTile(tile,
-// lists, logSums)`, which all workers call and which offers the scores of the ids of `tile` for each row that it
-// `serves`.
+// whether that runs before the kernel in front has ended: then `startWork()` waits for it, and `assist()` where it
+// must; `assist(tiling, lists)`, all that the threads behind the workers do, kHelperExchanges: raising thresholds by
+// what other blocks publish included; `startWork()`, what workers do first; and `scoreTile(tile, lists, logSums)`,
+// which all workers call and which offers the scores of the ids of `tile` for each row that it `serves`.
 //
 // RestScorer: not void where rows may remain that Scorer does not serve: a second sweep, of the same tiles, serves
 // those of `splitRows()`. Nearly always there is none, which costs no launch this way.
@@ -116,10 +120,10 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
   extern __shared__ __align__(1024) unsigned char shared[];
   allowNextKernel();
   if (!Scorer::kStartsEarly || params.again) waitForPreviousKernel();
-  constexpr int kWorkers = Scorer::kWorkers, kTileVocab = Scorer::kTileVocab;
+  constexpr int kWorkers = Scorer::kWorkers;
   const int64_t rowBegin = static_cast<int64_t>(blockIdx.y) * params.rowsPerBlock;
   const int rows = static_cast<int>(min(static_cast<int64_t>(params.rowsPerBlock), params.args.rows - rowBegin));
-  const Tiling tiling(params.args.vocabSize, gridDim.x, kTileVocab, Scorer::kSmallTileVocab);
+  const Tiling& tiling = params.tiling;
 
   if (params.again) {
     bool lost = false;
@@ -127,17 +131,6 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
     if (!lost) return;
   }
   Scorer scorer(params, scorerParams, shared, rowBegin, rows);
-  if constexpr (Scorer::kStartsEarly) {
-    waitForPreviousKernel();
-    scorer.prepare();
-  }
-  // Read from one lane, so that the compiler knows that whole warps take a branch: warpgroup products need that.
-  if (__shfl_sync(0xffffffffu, threadIdx.x / 32, 0) >= kWorkers / 32) {
-    scorer.assist(tiling);
-    return;
-  }
-  scorer.startWork();
-
   Key* next = reinterpret_cast<Key*>(shared + scorer.sharedBytes());
   TopKLists<kWorkers> lists;
   lists.capacity = params.listCapacity;
@@ -154,19 +147,26 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
   lists.rowBegin = rowBegin;
   lists.thresholds = next;
   LogSums logSums{nullptr, params.logSums, params.rowsPerBlock};
-  lists.bests = next + params.rowsPerBlock;
-  next += 2 * params.rowsPerBlock;
+  next += params.rowsPerBlock;
   if (params.args.logSumExp != nullptr) {
     if (params.logSums != nullptr) logSums.slots = reinterpret_cast<LogSum*>(next);
     next = reinterpret_cast<Key*>(reinterpret_cast<LogSum*>(next) + kWorkers / 32 * params.rowsPerBlock);
   }
   auto* selectScratch = reinterpret_cast<SelectScratch*>(next);
   lists.counts = reinterpret_cast<int*>(selectScratch + kWorkers / 32);
-  lists.thresholdValues = reinterpret_cast<float*>(lists.counts + params.rowsPerBlock);
+  lists.bests = reinterpret_cast<uint32_t*>(lists.counts + params.rowsPerBlock);
+  lists.thresholdValues = reinterpret_cast<float*>(lists.bests + params.rowsPerBlock * (kWorkers / 32));
   lists.bounds = params.bounds;
   lists.pool = params.pool;
   // A row that is scanned again belongs to one block, which needs no thresholds from others.
   if (params.again) lists.pool.blocks = 1;
+
+  // Read from one lane, so that the compiler knows that whole warps take a branch: warpgroup products need that.
+  if (__shfl_sync(0xffffffffu, threadIdx.x / 32, 0) >= kWorkers / 32) {
+    scorer.assist(tiling);
+    return;
+  }
+  scorer.startWork();
 
   const auto wanted = [&](const auto& tileScorer, int row) {
     return tileScorer.serves(row) && (!params.again || isLost(params, rowBegin + row));
@@ -180,19 +180,21 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
     for (int64_t index = blockIdx.x; index < tiling.tiles; index += gridDim.x) {
       tileScorer.scoreTile(tiling.at(index), lists, logSums);
       ++done;
-      // Blocks look at each other's thresholds after 2, 4, 8, ... tiles: often while thresholds rise fast; and before
+      // Blocks look at each other's thresholds often while thresholds rise fast; and, where lists may be long, before
       // the last tile, so that they hand over few keys.
       const int64_t next = index + gridDim.x;
-      const bool exchange = (done & (done - 1)) == 0 || (next < tiling.tiles && next + gridDim.x >= tiling.tiles);
-      if (exchange && lists.publishesBest()) lists.exchangeBests(done > 1);
-      const bool look = exchange && !lists.publishesBest();
-      if ((look || !params.roomy) && anyOfWorkers<kWorkers>(look || lists.anyFull(kTileVocab))) {
-        lists.tidy(kTileVocab, look, selectScratch);
+      const bool exchange = (done & (done - 1)) == 0 && next < tiling.tiles;
+      if (exchange && lists.publishesBests()) lists.exchangeBests(done > 1);
+      const bool beforeLast = next < tiling.tiles && next + gridDim.x >= tiling.tiles;
+      const bool look = !lists.publishesBests() && (exchange || beforeLast);
+      const bool check = done % params.tilesPerCheck == 0;
+      if ((look || check) && anyOfWorkers<kWorkers>(look || lists.anyFull(params.roomPerCheck))) {
+        lists.tidy(params.roomPerCheck, look, selectScratch);
         syncWorkers<kWorkers>();
       }
     }
     syncWorkers<kWorkers>();
-    if (done <= 2 && lists.publishesBest()) lists.exchangeBests(true);
+    if (done <= 2 && lists.publishesBests()) lists.exchangeBests(true);
     // The same warp has the same rows in both.
     lists.tidy(params.listCapacity - params.k, true, selectScratch);
     lists.handOver(params.again);

@@ -83,6 +83,7 @@ struct LogSums {
 #pragma unroll
       for (int i = 0; i < kPairs; ++i) {
         const LogSum sum = sumOfEightLanes(scores[i][0], scores[i][1]);
+        __syncwarp();  // behind the loads of other lanes
         if (lane < 4) add(4 * i + t, sum);
       }
     }

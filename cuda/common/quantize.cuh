@@ -25,10 +25,36 @@ __device__ inline void addMagnitude(float x, float& largest, bool& finite) {
   largest = fmaxf(largest, fabsf(x));
 }
 
+// Of a row.
 __device__ inline float quantizationScale(const float* row, int64_t size) {
   float largest = 0.0f;
   bool finite = true;
   for (int64_t i = threadIdx.x; i < size; i += blockDim.x) addMagnitude(row[i], largest, finite);
+  return quantizationScale(largest, finite);
+}
+
+// Of a row, 16-byte aligned, whose size is a multiple of 4.
+__device__ inline float quantizationScaleOfAligned(const float* row, int size) {
+  constexpr int kLoads = 4;  // many at a time: what follows waits for memory
+  const auto* quads = reinterpret_cast<const float4*>(row);
+  const int count = size / 4;
+  float largest = 0.0f;
+  bool finite = true;
+  for (int begin = threadIdx.x; begin < count; begin += kLoads * blockDim.x) {
+    float4 held[kLoads];
+#pragma unroll
+    for (int load = 0; load < kLoads; ++load) {
+      const int i = begin + load * blockDim.x;
+      held[load] = i < count ? quads[i] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    }
+#pragma unroll
+    for (int load = 0; load < kLoads; ++load) {
+      addMagnitude(held[load].x, largest, finite);
+      addMagnitude(held[load].y, largest, finite);
+      addMagnitude(held[load].z, largest, finite);
+      addMagnitude(held[load].w, largest, finite);
+    }
+  }
   return quantizationScale(largest, finite);
 }
 

@@ -1,8 +1,7 @@
 // A block's candidates for the top k of each of its rows. Scores are filtered against a threshold and survivors are
 // appended to an unsorted list. Thresholds rise in two ways, both exact: a list that grows too long is cut back to its
-// k best; and blocks tell each other how good their own m-th best is, with m * blocks >= k: the worst of these, or for
-// m = 1 the k-th best of them, is a score that at least k ids reach. Whatever the blocks see of each other, and when,
-// the final top k is the same.
+// k best; and blocks tell each other a score that at least m of their ids reach: the j-th best of these is a score that
+// at least k ids reach, for j * m >= k. Whatever the blocks see of each other, and when, the final top k is the same.
 #pragma once
 
 #include "top_k_select.cuh"
@@ -11,22 +10,56 @@ namespace lm_head {
 
 // What the blocks that scan a row share of it, all in global memory.
 struct RowPool {
-  Key* published;  // [rows, blocks]: m-th best so far of each block
-  Key* keys;       // [rows, capacity]: candidates of all blocks
-  int* counts;     // [rows]: how many; more than capacity when candidates were lost and the row must be scanned again
+  // [rows, kMaxPoolBlocks]: a score that at least m of a block's ids so far reach; see publishedScore
+  uint16_t* published;
+  Key* keys;    // [rows, capacity]: candidates of all blocks
+  int* counts;  // [rows]: how many; more than capacity when candidates were lost and the row must be scanned again
   int blocks;
   int publishedRank;  // m
   int capacity;
 };
 
+// More blocks than this do not share a row: a warp loads what all of them have published at once.
+constexpr int kMaxPoolBlocks = 256;
+
 // Empties a row's pool; all threads of a block call it.
 __device__ inline void clearRow(const RowPool& pool, int64_t row) {
-  for (int i = threadIdx.x; i < pool.blocks; i += blockDim.x) pool.published[row * pool.blocks + i] = kWorstKey;
+  constexpr int kWords = kMaxPoolBlocks / 2;
+  auto* words = reinterpret_cast<uint32_t*>(pool.published + row * kMaxPoolBlocks);
+  for (int i = threadIdx.x; i < kWords; i += blockDim.x) words[i] = 0;
   if (threadIdx.x == 0) pool.counts[row] = 0;
 }
 
-// More blocks than this do not share a row: a warp keeps what all of them have published in registers.
-constexpr int kMaxPoolBlocks = 256;
+// The upper half of a key's score: what at least as many ids reach as the key.
+__device__ inline uint32_t publishedScore(Key key) { return static_cast<uint32_t>(key >> 48); }
+
+// What the blocks of a row have published, over a warp.
+struct PublishedScores {
+  static constexpr int kOfLane = kMaxPoolBlocks / 32;
+  uint4 packed;
+
+  // Takes its time.
+  __device__ void load(const RowPool& pool, int64_t row) {
+    packed = __ldcg(reinterpret_cast<const uint4*>(pool.published + row * kMaxPoolBlocks) + threadIdx.x % 32);
+  }
+
+  // The j-th best, as the worst key with that score.
+  __device__ Key best(int j) const {
+    const uint32_t pairs[] = {packed.x, packed.y, packed.z, packed.w};
+    uint32_t scores[kOfLane];
+#pragma unroll
+    for (int i = 0; i < kOfLane; ++i) scores[i] = i % 2 == 0 ? pairs[i / 2] & 0xffff : pairs[i / 2] >> 16;
+    uint32_t found = 0;
+#pragma unroll 1
+    for (uint32_t bit = 1u << 15; bit > 0; bit >>= 1) {
+      int count = 0;
+#pragma unroll
+      for (int i = 0; i < kOfLane; ++i) count += scores[i] >= (found | bit);
+      if (__reduce_add_sync(0xffffffffu, count) >= j) found |= bit;
+    }
+    return Key{found} << 48;
+  }
+};
 
 // Set in a row's count when its candidates are incomplete.
 constexpr int kLostCandidates = 1 << 30;
@@ -39,12 +72,13 @@ struct TopKLists {
   int capacity;
   int k;
   int rows;
-  int64_t rowBegin;        // row 0 of the block in `pool` and `bounds`
-  int* counts;             // [rows], shared
-  Key* thresholds;         // [rows], shared: keys up to here cannot be among the k best
-  float* thresholdValues;  // [rows], shared: their scores, for a quick look
-  Key* bests;              // [rows], shared: the best key so far; where a block publishes just that
-  const Key* bounds;       // global, or null: only keys below are wanted (a sweep after the first)
+  int64_t rowBegin;  // row 0 of the block in `pool` and `bounds`
+  int* counts;       // [rows], shared
+  // In shared memory, [rows]; volatile, for other warps read them at any time, and late is good enough.
+  volatile Key* thresholds;         // keys up to here cannot be among the k best
+  volatile float* thresholdValues;  // their scores, for a quick look
+  uint32_t* bests;                  // [rows, warps]: the best score so far of each warp's ids, as scoreBits has it
+  const Key* bounds;                // global, or null: only keys below are wanted (a sweep after the first)
   RowPool pool;
 
   // Starts the lists of the rows that are `served(row)`; the others take no key and hand nothing over.
@@ -52,9 +86,9 @@ struct TopKLists {
   __device__ void reset(Served served) {
     for (int row = threadIdx.x; row < rows; row += kThreads) {
       counts[row] = 0;
-      bests[row] = kWorstKey;
       setThreshold(row, served(row) ? kWorstKey : kAboveAllKeys);
     }
+    for (int i = threadIdx.x; i < rows * kWarps; i += kThreads) bests[i] = 0;
   }
 
   __device__ void offer(int row, float score, uint32_t id) {
@@ -65,11 +99,13 @@ struct TopKLists {
     if (bounds != nullptr && key >= bounds[rowBegin + row]) return;
     const int position = atomicAdd(&counts[row], 1);
     if (position < capacity) keys[row * rowStride + position] = key;
-    if (publishesBest() && key > bests[row]) atomicMax(reinterpret_cast<unsigned long long*>(bests + row), key);
+    uint32_t* best = bests + row * kWarps + threadIdx.x / 32;
+    if (publishesBests() && scoreBits(key) > *best) atomicMax(best, scoreBits(key));
   }
 
-  // Whether a block publishes its very best, so that exchanging needs no look at the list.
-  __device__ bool publishesBest() const { return pool.publishedRank == 1; }
+  // Whether a block's bests are what it publishes, so that exchanging needs no look at lists: the m-th best of its
+  // warps' bests is nearly its m-th best where m is small.
+  __device__ bool publishesBests() const { return pool.publishedRank <= kWarps / 2; }
 
   // Whether a list of this block has less room left than `room` keys. Each warp looks at all rows: the one that was the
   // last to append to a list sees all of it.
@@ -79,17 +115,36 @@ struct TopKLists {
     return full;
   }
 
-  // Where blocks publish their best: publishes this block's and, where `raise` is set, raises thresholds by the
-  // others'. Needs no barrier; a threshold that others see late lets more keys through, nothing else.
-  __device__ void exchangeBests(bool raise) {
+  // A warp, where blocks publish bests: publishes this block's best of a row. Needs no barrier.
+  __device__ void publishBest(int row) {
+    const int lane = threadIdx.x % 32;
+    uint32_t mine = lane < kWarps ? *static_cast<volatile uint32_t*>(bests + row * kWarps + lane) : 0, best = 0;
+    for (int i = 0; i < pool.publishedRank; ++i) {
+      best = __reduce_max_sync(0xffffffffu, mine);
+      if (lane == __ffs(__ballot_sync(0xffffffffu, mine == best)) - 1) mine = 0;
+    }
+    publish(row, Key{best} << 32);
+  }
+
+  // A warp: raises a row's threshold by what blocks have published. Needs no barrier; a threshold that others see late
+  // lets more keys through, nothing else.
+  __device__ void raise(int row, const PublishedScores& published) {
+    const Key bound = published.best((k + pool.publishedRank - 1) / pool.publishedRank);
+    if (threadIdx.x % 32 == 0 && bound > thresholds[row]) setThreshold(row, bound - 1);
+    __syncwarp();
+  }
+
+  // All kThreads, where blocks publish bests: a warp publishes a row's and, where `raises` is set, raises its
+  // threshold.
+  __device__ void exchangeBests(bool raises) {
     if (pool.blocks == 1) return;
-    forEachRow([&](int row, const Warp& warp) {
+    forEachRow([&](int row, const Warp&) {
       if (thresholds[row] == kAboveAllKeys) return;
-      Key* published = pool.published + (rowBegin + row) * pool.blocks;
-      if (warp.thread_rank() == 0) __stcg(published + blockIdx.x, bests[row]);
-      if (!raise) return;
-      const Key bound = kthPublished(published, warp);
-      if (warp.thread_rank() == 0 && bound > thresholds[row]) setThreshold(row, bound - 1);
+      publishBest(row);
+      if (!raises) return;
+      PublishedScores published;
+      published.load(pool, rowBegin + row);
+      raise(row, published);
     });
   }
 
@@ -109,9 +164,14 @@ struct TopKLists {
       SelectScratch& scratch = scratchPerWarp[threadIdx.x / 32];
       Key* list = keys + row * rowStride;
       int count = clampCount(row, warp);
-      if (pool.blocks > 1 && !publishesBest()) {
-        const Key bound = exchangeBound(row, list, count, warp, scratch);
-        if (warp.thread_rank() == 0 && bound > thresholds[row]) setThreshold(row, bound - 1);
+      if (pool.blocks > 1 && !publishesBests()) {
+        if (count >= pool.publishedRank) {
+          publish(row, kthLargest(
+                           warp, [list](int i) { return list[i]; }, count, pool.publishedRank, scratch));
+        }
+        PublishedScores published;
+        published.load(pool, rowBegin + row);
+        raise(row, published);
       }
       warp.sync();
       if (thresholds[row] != kWorstKey) count = dropBelow(list, count, thresholds[row] + 1, warp);
@@ -148,6 +208,11 @@ struct TopKLists {
   }
 
  private:
+  static constexpr int kWarps = kThreads / 32;
+
+  // Sorts like the key but for the id, and is above 0.
+  static __device__ uint32_t scoreBits(Key key) { return static_cast<uint32_t>(key >> 32); }
+
   __device__ void setThreshold(int row, Key key) {
     thresholds[row] = key;
     thresholdValues[row] = keyValue(key);
@@ -165,46 +230,10 @@ struct TopKLists {
     return capacity;
   }
 
-  // A bound that at least k published keys reach, near the k-th best of them: the upper half of its score.
-  __device__ Key kthPublished(const Key* published, const Warp& warp) const {
-    const int lane = warp.thread_rank();
-    uint32_t orders[kMaxPoolBlocks / 32];
-#pragma unroll
-    for (int i = 0; i < kMaxPoolBlocks / 32; ++i) {
-      orders[i] = i * 32 + lane < pool.blocks ? static_cast<uint32_t>(__ldcg(published + i * 32 + lane) >> 32) : 0;
-    }
-    uint32_t found = 0;
-    for (uint32_t bit = 1u << 31; bit >= 1u << 16; bit >>= 1) {
-      int count = 0;
-#pragma unroll
-      for (int i = 0; i < kMaxPoolBlocks / 32; ++i) {
-        if (i * 32 < pool.blocks) count += orders[i] >= (found | bit);
-      }
-      if (__reduce_add_sync(0xffffffffu, count) >= k) found |= bit;
-    }
-    return Key{found} << 32;
-  }
-
-  // Publishes this block's m-th best, and returns the worst that any block has published: at least k ids are as good.
-  __device__ Key exchangeBound(int row, const Key* list, int count, const Warp& warp, SelectScratch& scratch) {
-    const int rank = pool.publishedRank;
-    Key* published = pool.published + (rowBegin + row) * pool.blocks;
-    if (count >= rank) {
-      const Key own = kthLargest(
-          warp, [list](int i) { return list[i]; }, count, rank, scratch);
-      if (warp.thread_rank() == 0) __stcg(published + blockIdx.x, own);
-    }
-    warp.sync();
-    Key bound = kAboveAllKeys;
-    for (int i = warp.thread_rank(); i < pool.blocks; i += 32) {
-      const Key other = __ldcg(published + i);
-      bound = other < bound ? other : bound;
-    }
-    for (int offset = 16; offset > 0; offset /= 2) {
-      const Key other = warp.shfl_xor(bound, offset);
-      bound = other < bound ? other : bound;
-    }
-    return bound;
+  __device__ void publish(int row, Key key) {
+    if (threadIdx.x % 32 != 0) return;
+    const auto score = static_cast<unsigned short>(publishedScore(key));
+    __stcg(pool.published + (rowBegin + row) * kMaxPoolBlocks + blockIdx.x, score);
   }
 
   // Keeps the keys that reach `bound`, in place; returns how many. Four loads at a time, for the list may be in global

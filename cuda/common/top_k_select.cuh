@@ -13,25 +13,48 @@ using Warp = cg::thread_block_tile<32>;
 // Shared memory that one team needs.
 struct SelectScratch {
   uint32_t bins[256];
+  uint32_t differ[2];  // bits in which keys differ, upper and lower half
   uint32_t digit;      // of the k-th largest key, in this pass
   uint32_t remaining;  // rank of the k-th largest among the keys of that digit
   uint32_t members;    // keys of that digit
   int kept;
 };
 
+// The bits in which any of the keys differs from the first.
+template <class Team, class KeyAt>
+__device__ Key differingBits(const Team& team, KeyAt keyAt, Key first, int count, SelectScratch& scratch) {
+  Key differ = 0;
+  for (int i = team.thread_rank(); i < count; i += team.size()) differ |= keyAt(i) ^ first;
+  const uint32_t upper = __reduce_or_sync(0xffffffffu, static_cast<uint32_t>(differ >> 32));
+  const uint32_t lower = __reduce_or_sync(0xffffffffu, static_cast<uint32_t>(differ));
+  if (team.thread_rank() < 2) scratch.differ[team.thread_rank()] = 0;
+  team.sync();
+  if (team.thread_rank() % 32 == 0) {
+    atomicOr(&scratch.differ[0], upper);
+    atomicOr(&scratch.differ[1], lower);
+  }
+  team.sync();
+  return Key{scratch.differ[0]} << 32 | scratch.differ[1];
+}
+
 // The k-th largest of `count` keys given by keyAt(0 .. count-1). Needs 1 <= k <= count, and that no other key equals
 // the k-th largest. Every thread of the team gets the result.
 template <class Team, class KeyAt>
 __device__ Key kthLargest(const Team& team, KeyAt keyAt, int count, int k, SelectScratch& scratch) {
-  Key prefix = 0;
+  // Digits begin where keys begin to differ: candidates have many bits in common.
+  const Key first = keyAt(0), differ = differingBits(team, keyAt, first, count, scratch);
+  if (differ == 0) return first;
+  int above = 64 - __clzll(static_cast<long long>(differ));  // bits below this are not yet known
+  Key prefix = above == 64 ? 0 : first >> above << above;
   uint32_t remaining = k;
-  for (int shift = 56; shift >= 0; shift -= 8) {
-    const Key mask = shift == 56 ? 0 : ~Key{0} << (shift + 8);
+  while (above > 0) {
+    const int shift = max(above - 8, 0);
+    const Key mask = above == 64 ? 0 : ~Key{0} << above;
     for (int bin = team.thread_rank(); bin < 256; bin += team.size()) scratch.bins[bin] = 0;
     team.sync();
     for (int i = team.thread_rank(); i < count; i += team.size()) {
       const Key key = keyAt(i);
-      if ((key & mask) == prefix) atomicAdd(&scratch.bins[(key >> shift) & 255], 1u);
+      if ((key & mask) == prefix) atomicAdd(&scratch.bins[(key & ~mask) >> shift], 1u);
     }
     team.sync();
     if (team.thread_rank() < 32) {
@@ -41,17 +64,17 @@ __device__ Key kthLargest(const Team& team, KeyAt keyAt, int count, int k, Selec
       const int top = 255 - 8 * lane;
       uint32_t own = 0;
       for (int b = 0; b < 8; ++b) own += scratch.bins[top - b];
-      uint32_t above = own;
+      uint32_t larger = own;
       for (int offset = 1; offset < 32; offset *= 2) {
-        const uint32_t other = __shfl_up_sync(0xffffffffu, above, offset);
-        if (lane >= offset) above += other;
+        const uint32_t other = __shfl_up_sync(0xffffffffu, larger, offset);
+        if (lane >= offset) larger += other;
       }
-      above -= own;
-      if (above < remaining && remaining <= above + own) {
+      larger -= own;
+      if (larger < remaining && remaining <= larger + own) {
         int b = 0;
-        while (above + scratch.bins[top - b] < remaining) above += scratch.bins[top - b++];
+        while (larger + scratch.bins[top - b] < remaining) larger += scratch.bins[top - b++];
         scratch.digit = top - b;
-        scratch.remaining = remaining - above;
+        scratch.remaining = remaining - larger;
         scratch.members = scratch.bins[top - b];
       }
     }
@@ -63,6 +86,7 @@ __device__ Key kthLargest(const Team& team, KeyAt keyAt, int count, int k, Selec
     // All keys of this digit are wanted: the smallest of them is the k-th largest, and any bound below it selects the
     // same.
     if (members == remaining) return prefix;
+    above = shift;
   }
   return prefix;
 }

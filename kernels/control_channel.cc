@@ -28,18 +28,18 @@ ControlChannel::ControlChannel(const RendezvousOptions& options, ControlHooks ho
   watcher_ = std::thread([this] { watch(); });
 }
 
-int64_t ControlChannel::beginStep(const std::string& signature) {
+int64_t ControlChannel::beginStep(const Call& call) {
   std::unique_lock<std::mutex> lock(mutex_);
   throwIfFailed();
   const int64_t step = begun_ + 1;
-  const bool changed = signature != signature_;
+  const bool changed = call.text != call_.text || call.ids.begin != call_.ids.begin || call.ids.end != call_.ids.end;
   if (changed) {
-    signatureBefore_ = std::move(signature_);
-    signature_ = signature;
-    signatureSince_ = step;
+    callBefore_ = std::move(call_);
+    call_ = call;
+    callSince_ = step;
   }
   if (changed || asked_.count(step) != 0) {
-    toHub({MessageType::kVote, rank_, step, 0, signature});
+    toHub(about(MessageType::kVote, step));
     const auto decided = [&] { return agreed_ >= step || !error_.empty(); };
     if (!changed_.wait_for(lock, timeout_ + kGrace, decided)) setError("rank 0 does not answer");
     throwIfFailed();
@@ -167,8 +167,7 @@ void ControlChannel::report(Clock::time_point now) {
     lastCompleted_ = completed;
   } else if (now - lastAdvance_ > timeout_) {
     lastAdvance_ = now;
-    const std::string& signature = completed + 1 >= signatureSince_ ? signature_ : signatureBefore_;
-    toHub({MessageType::kStuck, rank_, completed + 1, 0, signature});
+    toHub(about(MessageType::kStuck, completed + 1));
   }
 }
 
@@ -207,8 +206,7 @@ void ControlChannel::deliver(const Message& message) {
       if (message.step > begun_) {
         asked_.insert(message.step);
       } else {
-        const std::string& signature = message.step >= signatureSince_ ? signature_ : signatureBefore_;
-        toHub({MessageType::kVote, rank_, message.step, 0, signature});
+        toHub(about(MessageType::kVote, message.step));
       }
       return;
     case MessageType::kAgreed:
@@ -227,6 +225,11 @@ void ControlChannel::deliver(const Message& message) {
     default:
       return;  // a pulse
   }
+}
+
+Message ControlChannel::about(MessageType type, int64_t step) const {
+  const Call& call = step >= callSince_ ? call_ : callBefore_;
+  return {type, rank_, step, 0, call.text, call.ids};
 }
 
 void ControlChannel::setError(const std::string& text) {

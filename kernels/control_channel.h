@@ -26,6 +26,12 @@ struct ControlHooks {
   std::function<void(bool pending)> failed;
 };
 
+// What a rank does in a step.
+struct Call {
+  std::string text;  // the same on all ranks
+  IdRange ids;       // of this rank's shard; no other may hold one of them
+};
+
 class ControlChannel {
  public:
   // Returns when all ranks are there; options.timeout holds for a step, too, and for a sign of life.
@@ -37,11 +43,10 @@ class ControlChannel {
 
   const std::string& greeting() const { return greeting_; }
 
-  // Begins the next step, which does `signature` on all ranks, and returns its number, from 1 on. As long as a rank
-  // does the same again and again, this sends nothing; after a change it waits until all ranks have said that they do
-  // so, too.
+  // Begins the next step and returns its number, from 1 on. As long as a rank does the same again and again, this sends
+  // nothing; after a change it waits until all ranks have said what they do, and it fits.
   // @throws std::runtime_error when the group has failed
-  int64_t beginStep(const std::string& signature);
+  int64_t beginStep(const Call& call);
 
   // Why the group has failed; empty while it has not.
   std::string error() const;
@@ -64,6 +69,8 @@ class ControlChannel {
   void sendOutbox();
   void deliver(const Message& message);
   void setError(const std::string& text);
+  // What this rank does in a step, one of the last two kinds.
+  Message about(MessageType type, int64_t step) const;
 
   const int rank_;
   const Milliseconds timeout_;
@@ -76,9 +83,9 @@ class ControlChannel {
   std::condition_variable changed_;
   std::string error_;
   int64_t begun_ = 0;
-  std::string signature_, signatureBefore_;
-  int64_t signatureSince_ = 0;  // the first step with signature_
-  std::set<int64_t> asked_;     // steps in which every rank has to vote
+  Call call_, callBefore_;
+  int64_t callSince_ = 0;    // the first step with call_
+  std::set<int64_t> asked_;  // steps in which every rank has to vote
   int64_t agreed_ = 0;
   bool mayLeave_ = false;
   bool hurry_ = false;

@@ -88,8 +88,8 @@ void GpuTensorParallelGroup::close() {
   abortCommunicator();
 }
 
-GatherStep GpuTensorParallelGroup::allGather(const std::string& op, const std::string& details, void* blocks,
-                                             int64_t bytes, cudaStream_t stream) {
+GatherStep GpuTensorParallelGroup::allGather(const std::string& op, const std::string& details, const IdRange& ids,
+                                             void* blocks, int64_t bytes, cudaStream_t stream) {
   try {
     const std::lock_guard<std::mutex> lock(stepping_);
     int device = 0;
@@ -98,7 +98,8 @@ GatherStep GpuTensorParallelGroup::allGather(const std::string& op, const std::s
       throw std::runtime_error("the group is open on GPU " + std::to_string(device_) + ", but the op runs on GPU " +
                                std::to_string(device) + "; show one GPU to each process with CUDA_VISIBLE_DEVICES");
     }
-    const int64_t step = channel_->beginStep(op + " with " + details + ", " + std::to_string(bytes) + " bytes a rank");
+    const int64_t step =
+        channel_->beginStep({op + " with " + details + ", " + std::to_string(bytes) + " bytes a rank", ids});
     waitForRoom(step);
     const std::lock_guard<std::timed_mutex> communicating(communicating_);
     if (communicator_ == nullptr) throw std::runtime_error(channel_->error());
@@ -128,7 +129,7 @@ void GpuTensorParallelGroup::openCommunicator() {
 
 // The first gather, which makes NCCL connect the ranks: no op has to wait for that, nor to find out that it fails.
 void GpuTensorParallelGroup::gatherHello() {
-  const int64_t step = channel_->beginStep("opening the group");
+  const int64_t step = channel_->beginStep({"opening the group", IdRange{}});
   cudaStream_t stream = nullptr;
   check("cudaStreamCreate", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   std::unique_ptr<CUstream_st, cudaError_t (*)(cudaStream_t)> owner(stream, cudaStreamDestroy);

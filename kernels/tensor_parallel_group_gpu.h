@@ -24,10 +24,10 @@ class GpuTensorParallelGroup : public TensorParallelGroup {
 
   // Enqueues on `stream`: every rank's block of so many bytes goes from its place in `blocks` to the same place in
   // those of all ranks. The next kernel on the stream uses them and must be given the step. All ranks must agree on op,
-  // `details` and bytes.
+  // `details` and bytes, and hold different ids.
   // @throws OpError that names op and rank when the group has failed
-  GatherStep allGather(const std::string& op, const std::string& details, void* blocks, int64_t bytes,
-                       cudaStream_t stream);
+  GatherStep allGather(const std::string& op, const std::string& details, const IdRange& ids, void* blocks,
+                       int64_t bytes, cudaStream_t stream);
 
  private:
   // Host memory that the GPU reaches: the words of GatherStep.

@@ -89,8 +89,8 @@ export type LmHeadTopKLogSumExpResult = Required<LmHeadTopKResult>;
  *     exact log(sum of exp(score)) of all vocabSize float32 scores of the row, and never less than the best of them. It
  *     is NaN if a score is NaN, otherwise +Infinity if a score is, and -Infinity if all are.
  * @throws Error before anything runs: on a wrong rank, size or dtype, a disposed tensor or head, a k or vocabStart out of
- *     range, an unknown option, or options that do not go with this head. With `group` also when it is closed or fails, when
- *     its ranks make different calls, and, over a transport of your own, when they hold the same ids.
+ *     range, an unknown option, or options that do not go with this head. With `group` also when it is closed or fails, and
+ *     when its ranks make different calls or hold the same ids.
  *
  * @doc {heading: 'Operations', subheading: 'Evaluation'}
  */

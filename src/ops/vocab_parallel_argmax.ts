@@ -38,8 +38,7 @@ export interface VocabParallelArgmaxOptions extends LocalArgmaxCandidatesOptions
  *     nothing then). Every rank has to make the same call, in the same order as its other calls.
  * @returns int32 [...], or [rows] with `columnMajor`: ids counted from `vocabStart`.
  * @throws Error on a wrong rank, shape or dtype, a disposed tensor, no shards, options out of range or unknown; with
- *     `group` also when it is closed or fails, when its ranks make different calls, and, over a transport of your own, when
- *     they hold the same ids.
+ *     `group` also when it is closed or fails, and when its ranks make different calls or hold the same ids.
  *
  * @doc {heading: 'Operations', subheading: 'Evaluation'}
  */

@@ -72,6 +72,16 @@ describe('a process on each GPU', () => {
     }
   });
 
+  it('gets an error when two of them hold the same id', async () => {
+    const ranks = reports(await startRanks('sameIds', { worldSize, timeoutMs: TIMEOUT_MS, env }));
+    for (const { right, wrong, error, waitedMs } of ranks) {
+      expect({ right, wrong }).toEqual({ right: 50, wrong: undefined });
+      expect(error).toMatch(/vocabParallelArgmax.*vocabStart must give every rank ids of its own/is);
+      expect(error).toMatch(lastRank());
+      expect(waitedMs).toBeLessThan(GRACE_MS);
+    }
+  });
+
   it('gets an error that names a rank which never comes', async () => {
     const ends = await startRanks('untilDeath', { worldSize, started: worldSize - 1, timeoutMs: TIMEOUT_MS, env });
     for (const { right, error, waitedMs } of reports(ends)) {

@@ -2,8 +2,9 @@
 //
 // usage: control_channel_test RANK WORLD_SIZE HOST PORT TIMEOUT_MS [DEVICE]
 // prints "open", or "error MESSAGE" and ends with exit code 1. Then it reads commands, one a line:
-//   step NAME BYTES    begins a step whose data is there at once: "done NUMBER" or "error MESSAGE"
-//   start NAME BYTES   begins one whose data never comes: "started NUMBER" or "error MESSAGE"
+//   step NAME BYTES [BEGIN END]   begins a step whose data is there at once, of a rank that holds these ids or none:
+//                                 "done NUMBER" or "error MESSAGE"
+//   start NAME BYTES [BEGIN END]  begins one whose data never comes: "started NUMBER" or "error MESSAGE"
 //   close              leaves: "closed", and ends; so does the end of the input
 // When the group fails it prints "failed MESSAGE", at any time.
 #include "../../kernels/control_channel.h"
@@ -22,10 +23,11 @@ void print(const std::string& line) {
   std::fflush(stdout);
 }
 
-std::string signature(std::istringstream& words) {
+lm_head::Call parseCall(std::istringstream& words) {
   std::string name, bytes;
-  words >> name >> bytes;
-  return name + " of " + bytes + " bytes";
+  lm_head::IdRange ids;
+  words >> name >> bytes >> ids.begin >> ids.end;
+  return {name + " of " + bytes + " bytes", ids};
 }
 
 void obey(lm_head::ControlChannel& channel, std::atomic<int64_t>& completed) {
@@ -35,7 +37,7 @@ void obey(lm_head::ControlChannel& channel, std::atomic<int64_t>& completed) {
     words >> command;
     if (command == "close") return;
     try {
-      const int64_t step = channel.beginStep(signature(words));
+      const int64_t step = channel.beginStep(parseCall(words));
       if (command == "step") completed = step;
       print((command == "step" ? "done " : "started ") + std::to_string(step));
     } catch (const std::runtime_error& error) {

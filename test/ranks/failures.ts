@@ -20,11 +20,20 @@ export function unequalCalls(group: ShardGroup): Omit<RankReport, 'device'> {
   return untilError(group, (step) => argmax(group, rank === worldSize - 1 && step === STEPS_BEFORE ? 3 : 1));
 }
 
+/** The last rank suddenly claims an id of the one before. */
+export function sameIds(group: ShardGroup): Omit<RankReport, 'device'> {
+  const { rank, worldSize } = group;
+  return untilError(group, (step) => {
+    const claims = rank === worldSize - 1 && step === STEPS_BEFORE;
+    return argmax(group, 1, 100 * rank - Number(claims));
+  });
+}
+
 /** The winner is the first id of the last rank. */
-function argmax(group: ShardGroup, rows: number): number {
+function argmax(group: ShardGroup, rows: number, vocabStart = 100 * group.rank): number {
   return tf.tidy(() => {
     const logits = tf.fill([rows, 100], group.rank);
-    return vocabParallelArgmax(logits, { vocabStart: 100 * group.rank, group }).dataSync()[0];
+    return vocabParallelArgmax(logits, { vocabStart, group }).dataSync()[0];
   });
 }
 

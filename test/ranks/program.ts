@@ -9,11 +9,11 @@ import { joinGroup } from '../../examples/tensor_parallel/join_group';
 import { loadNative } from '../../src/native/load';
 import { usesGpu } from '../../src/native/uses_gpu';
 import { argmaxSteps } from './argmax_steps';
-import { unequalCalls, untilDeath } from './failures';
+import { sameIds, unequalCalls, untilDeath } from './failures';
 import type { RankReport } from './report';
 import { topKBits } from './top_k_bits';
 
-const TASKS = { argmaxSteps, topKBits, untilDeath, unequalCalls };
+const TASKS = { argmaxSteps, topKBits, untilDeath, unequalCalls, sameIds };
 export type Task = keyof typeof TASKS | 'countGpus';
 
 /** What the first lines of a report say of where it ran. */

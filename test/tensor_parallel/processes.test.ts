@@ -45,6 +45,17 @@ describe('four processes', () => {
     }
   });
 
+  it('get an error when two of them hold the same id', async () => {
+    const ranks = reports(await startRanks('sameIds', { worldSize: WORLD_SIZE, timeoutMs: 10000 }));
+    for (const { right, wrong, error } of ranks) {
+      expect({ right, wrong }).toEqual({ right: 50, wrong: undefined });
+      expect(error).toBe(
+        "Error in vocabParallelArgmax: argument 'vocabStart' must give every rank ids of its own, but got " +
+          '[200, 300) in rank 2 and [299, 399) in rank 3.',
+      );
+    }
+  });
+
   it('get an error that names a rank which never comes', async () => {
     const ends = await startRanks('untilDeath', { worldSize: WORLD_SIZE, started: 3, timeoutMs: 3000 });
     for (const { right, error, waitedMs } of reports(ends)) {

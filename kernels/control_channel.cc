@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <stdexcept>
 
 namespace lm_head {
@@ -13,6 +14,40 @@ namespace {
 constexpr Milliseconds kPulse(200), kHurriedPulse(5);
 // How much longer a rank waits for rank 0's decision than rank 0 takes to make it.
 constexpr Milliseconds kGrace(2000);
+
+// The channels of this process, for its exit.
+class OpenChannels {
+ public:
+  // Never destroyed: other threads may still open and close channels while the process exits.
+  static OpenChannels& shared() {
+    static auto* channels = new OpenChannels;
+    return *channels;
+  }
+
+  void add(ControlChannel* channel) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    channels_.insert(channel);
+  }
+
+  void remove(ControlChannel* channel) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    channels_.erase(channel);
+  }
+
+ private:
+  // What exits runs backwards: this comes before the end of all that was there before the first channel, CUDA too.
+  OpenChannels() {
+    std::atexit([] { shared().abandonAll(); });
+  }
+
+  void abandonAll() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (ControlChannel* channel : channels_) channel->abandon();
+  }
+
+  std::mutex mutex_;
+  std::set<ControlChannel*> channels_;
+};
 
 }  // namespace
 
@@ -26,6 +61,12 @@ ControlChannel::ControlChannel(const RendezvousOptions& options, ControlHooks ho
   lastAdvance_ = Clock::now();
   lastHeard_.assign(peers_.size(), lastAdvance_);
   watcher_ = std::thread([this] { watch(); });
+  OpenChannels::shared().add(this);
+}
+
+ControlChannel::~ControlChannel() {
+  OpenChannels::shared().remove(this);
+  close();
 }
 
 int64_t ControlChannel::beginStep(const Call& call) {
@@ -56,11 +97,18 @@ std::string ControlChannel::error() const {
 
 void ControlChannel::fail(const std::string& text) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (!error_.empty()) return;
   toHub({MessageType::kFail, rank_, 0, 0, text});
   setError(text);
 }
 
+void ControlChannel::abandon() {
+  fail("rank " + std::to_string(rank_) + " has ended without closing the group");
+  close();
+}
+
 void ControlChannel::close() {
+  const std::lock_guard<std::mutex> closing(closing_);
   if (!watcher_.joinable()) return;
   {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -88,19 +136,20 @@ void ControlChannel::watch() {
     for (const auto& peer : peers_) {
       if (peer != nullptr && peer->isOpen()) descriptors.push_back(peer->descriptor());
     }
-    bool failed = false, pending = false;
+    bool ended = false, pending = false, stopping = false;
     Milliseconds pulse = kPulse;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (stopping_) return;
-      failed = !error_.empty();
+      stopping = stopping_;
+      ended = !error_.empty();
       pending = hooks_.completedStep() < begun_;
       if (hurry_) pulse = kHurriedPulse;
     }
-    if (failed && !told) {
+    if (ended && !told) {
       told = true;
-      hooks_.failed(pending);
+      hooks_.ended(pending);
     }
+    if (stopping) return;
     waitForAny(descriptors, pulse);
     uint64_t wakes = 0;
     while (read(wakeUp_.get(), &wakes, sizeof(wakes)) > 0) {

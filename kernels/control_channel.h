@@ -21,9 +21,9 @@ struct ControlHooks {
   std::function<int64_t()> completedStep;
   // What is wrong with the data's way, asked now and then; empty: nothing.
   std::function<std::string()> problem;
-  // The group has failed, no step is begun any more; `pending`: there were steps without their data. Called once, on
-  // the channel's own thread, before close returns if at all.
-  std::function<void(bool pending)> failed;
+  // The group has ended, well or not, and no step is begun any more; `pending`: there were steps without their data.
+  // Called once, on the channel's own thread, before close or abandon returns.
+  std::function<void(bool pending)> ended;
 };
 
 // What a rank does in a step.
@@ -37,7 +37,7 @@ class ControlChannel {
   // Returns when all ranks are there; options.timeout holds for a step, too, and for a sign of life.
   // @throws std::runtime_error as meetRanks does
   ControlChannel(const RendezvousOptions& options, ControlHooks hooks);
-  ~ControlChannel() { close(); }
+  ~ControlChannel();
   ControlChannel(const ControlChannel&) = delete;
   ControlChannel& operator=(const ControlChannel&) = delete;
 
@@ -50,11 +50,14 @@ class ControlChannel {
 
   // Why the group has failed; empty while it has not.
   std::string error() const;
-  // Makes the group fail, on all ranks.
+  // Makes the group fail, on all ranks, if it has not failed yet.
   void fail(const std::string& text);
 
   // Waits until the others have the data of this rank's last step, then leaves. May be called again.
   void close();
+  // Leaves at once, and the group fails on all other ranks. What is open when the process exits does so by itself,
+  // while CUDA still works.
+  void abandon();
 
  private:
   void watch();
@@ -79,6 +82,7 @@ class ControlChannel {
   std::vector<std::unique_ptr<Connection>> peers_;  // as in Rendezvous; only the watcher receives
   std::unique_ptr<ControlHub> hub_;                 // of rank 0
 
+  std::mutex closing_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::string error_;

@@ -11,8 +11,8 @@ std::string sameIds(const std::vector<std::optional<Message>>& votes) {
   for (const std::optional<Message>& vote : votes) {
     if (vote->ids.begin < vote->ids.end) holders.push_back(&*vote);
   }
-  std::sort(holders.begin(), holders.end(),
-            [](const Message* a, const Message* b) { return a->ids.begin < b->ids.begin; });
+  std::stable_sort(holders.begin(), holders.end(),
+                   [](const Message* a, const Message* b) { return a->ids.begin < b->ids.begin; });
   const auto text = [](const Message& vote) {
     return "[" + std::to_string(vote.ids.begin) + ", " + std::to_string(vote.ids.end) + ") in rank " +
            std::to_string(vote.rank);
@@ -111,11 +111,8 @@ void ControlHub::vote(int rank, const Message& message, Clock::time_point now) {
 void ControlHub::decide(int64_t step) {
   const Ballot& ballot = ballots_.at(step);
   std::map<std::string, std::vector<int>> ranksOf;  // by what they do
-  size_t voters = 0;
   for (const std::optional<Message>& vote : ballot.votes) {
-    if (!vote) continue;
-    ranksOf[vote->text].push_back(vote->rank);
-    ++voters;
+    if (vote) ranksOf[vote->text].push_back(vote->rank);
   }
   if (ranksOf.size() > 1) {
     std::string text;
@@ -124,7 +121,7 @@ void ControlHub::decide(int64_t step) {
     }
     return fail("the ranks differ in step " + std::to_string(step) + ": " + text);
   }
-  if (voters < ballot.votes.size()) return;
+  if (ranksOf.begin()->second.size() < ballot.votes.size()) return;
   if (const std::string both = sameIds(ballot.votes); !both.empty()) {
     return fail("vocabStart must give every rank ids of its own, but step " + std::to_string(step) + " (" +
                 ranksOf.begin()->first + ") got " + both);

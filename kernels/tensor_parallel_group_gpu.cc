@@ -67,7 +67,7 @@ GpuTensorParallelGroup::GpuTensorParallelGroup(RendezvousOptions options)
   ControlHooks hooks;
   hooks.completedStep = [this] { return completedStep(); };
   hooks.problem = [this] { return problem(); };
-  hooks.failed = [this](bool pending) { onFailure(pending); };
+  hooks.ended = [this](bool pending) { onEnd(pending); };
   channel_ = std::make_unique<ControlChannel>(options, std::move(hooks));
   try {
     openCommunicator();
@@ -80,11 +80,13 @@ GpuTensorParallelGroup::GpuTensorParallelGroup(RendezvousOptions options)
   }
 }
 
-std::string GpuTensorParallelGroup::error() const { return channel_->error(); }
-
 void GpuTensorParallelGroup::close() {
-  const std::lock_guard<std::mutex> lock(closing_);
-  if (channel_ != nullptr) channel_->close();
+  channel_->close();
+  abortCommunicator();  // one that came about after the end
+}
+
+void GpuTensorParallelGroup::abandon() {
+  channel_->abandon();
   abortCommunicator();
 }
 
@@ -103,14 +105,10 @@ GatherStep GpuTensorParallelGroup::allGather(const std::string& op, const std::s
     waitForRoom(step);
     const std::lock_guard<std::timed_mutex> communicating(communicating_);
     if (communicator_ == nullptr) throw std::runtime_error(channel_->error());
-    try {
-      communicator_->allGather(blocks, bytes, stream);
-    } catch (const std::runtime_error& error) {
-      channel_->fail("rank " + std::to_string(rank()) + ": " + error.what());
-      throw;
-    }
+    communicator_->allGather(blocks, bytes, stream);
     return {&words_->failed, &words_->done, step};
   } catch (const std::runtime_error& error) {
+    channel_->fail("rank " + std::to_string(rank()) + ": " + error.what());  // where that is not why it throws
     throw OpError(TF_ABORTED, op + " on rank " + std::to_string(rank()) + " of " + std::to_string(worldSize()) +
                                   ": the tensor-parallel group has failed: " + error.what());
   }
@@ -184,7 +182,7 @@ std::string GpuTensorParallelGroup::problem() {
 }
 
 // First the word that tells the kernels behind a gather, then the abort that lets them run.
-void GpuTensorParallelGroup::onFailure(bool pending) {
+void GpuTensorParallelGroup::onEnd(bool pending) {
   if (pending) *static_cast<volatile int*>(&words_->failed) = 1;
   std::atomic_thread_fence(std::memory_order_seq_cst);
   abortCommunicator();

@@ -169,6 +169,36 @@ describe('a control channel', () => {
     await expectAll(others, new RegExp(`^error rank ${victim} died`));
   });
 
+  it.each([0, 2])('tells the others that rank %d has exited, which ends at once and keeps its code', async (victim) => {
+    await open(3, 10000);
+    sayAll('step a 64');
+    await answers();
+    ranks[victim].say('start a 64');
+    expect(await ranks[victim].next()).toBe('started 2');
+    ranks[victim].say('exit 7');
+    const message = `rank ${victim} has ended without closing the group`;
+    await expectAll(ranks, new RegExp(`^failed ${message}$`), 1000);
+    expect(await ranks[victim].ended).toEqual({ code: 7, signal: null });
+    const others = ranks.filter((_, rank) => rank !== victim);
+    others.forEach((rank) => rank.say('step a 64'));
+    await expectAll(others, new RegExp(`^error ${message}$`));
+  });
+
+  it.each([0, 2])('fails on all ranks when it does on rank %d, for the first reason there is', async (victim) => {
+    await open(3, 10000);
+    const others = ranks.filter((_, rank) => rank !== victim);
+    others.forEach((rank) => rank.say('step a 64')); // they wait for its vote
+    ranks[victim].say('fail out of memory');
+    expect(await ranks[victim].next()).toBe('failed out of memory');
+    for (const rank of others) {
+      const lines = [await rank.next(), await rank.next()].sort();
+      expect(lines).toEqual(['error out of memory', 'failed out of memory']);
+    }
+    ranks[1].say('fail another reason');
+    sayAll('step a 64');
+    await expectAll(ranks, /^error out of memory$/);
+  });
+
   it('tells all who called what, when their calls differ', async () => {
     await open(2);
     ranks[0].say('step a 64');

@@ -7,7 +7,7 @@ import type { ShardGroup } from '../shard_group';
 import { largestShardedK, topKOverTransport } from './lm_head_topk_group';
 import { runKernel } from './run_kernel';
 import type { Exchange } from './shard_exchange';
-import { resolveGroup } from './shard_exchange';
+import { resolveGroup, tidyInGroup } from './shard_exchange';
 import {
   checkBoolean,
   checkInner,
@@ -134,7 +134,7 @@ export function topKOfHead(
   k: number,
   options: LmHeadTopKOptions,
 ): LmHeadTopKResult {
-  return tf.tidy(op, () => {
+  return tidyInGroup(op, options, () => {
     checkOptions(op, options, ['bias', 'transposeWeight', 'vocabStart', 'logSumExp', 'group']);
     const { vocabStart = head instanceof LmHead ? head.vocabStart : 0, logSumExp = false } = options;
     const exchange = resolveGroup(op, options.group);

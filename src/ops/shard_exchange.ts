@@ -1,4 +1,5 @@
 /** What the ops share that exchange results between the processes which hold the shards of a vocabulary. */
+import * as tf from '@tensorflow/tfjs-core';
 import type { ShardGroup, ShardTransport } from '../shard_group';
 import { TensorParallelGroup } from '../tensor_parallel_group';
 import { checkInteger, describe, fail } from './validate';
@@ -20,6 +21,20 @@ export function resolveGroup(op: string, group: ShardGroup | undefined): Exchang
   checkInteger(op, 'group.worldSize', group.worldSize, 1, 2 ** 31 - 1);
   checkInteger(op, 'group.rank', group.rank, 0, group.worldSize - 1);
   return group.worldSize === 1 ? undefined : { transport: group };
+}
+
+/** `tf.tidy` for an op with these options: whatever it throws fails a TensorParallelGroup among them, on all ranks. */
+export function tidyInGroup<T extends tf.TensorContainer>(
+  op: string,
+  options: { group?: ShardGroup },
+  run: () => T,
+): T {
+  try {
+    return tf.tidy(op, run);
+  } catch (error) {
+    const group = (options as { group?: unknown } | null)?.group; // nothing has been checked yet
+    throw group instanceof TensorParallelGroup ? group.errorOf(op, error as Error) : error;
+  }
 }
 
 /** What each rank tells the others about its call: all but the ids of the shard has to be the same. */

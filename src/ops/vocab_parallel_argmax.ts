@@ -5,7 +5,7 @@ import type { ShardGroup } from '../shard_group';
 import type { LocalArgmaxCandidatesOptions } from './local_argmax_candidates';
 import { checkArgmaxOptions, checkVocab, toLogits } from './local_argmax_candidates';
 import { runKernel } from './run_kernel';
-import { resolveGroup } from './shard_exchange';
+import { resolveGroup, tidyInGroup } from './shard_exchange';
 import { fail, shapeText } from './validate';
 import { argmaxOverTransport } from './vocab_parallel_argmax_group';
 
@@ -47,7 +47,7 @@ export function vocabParallelArgmax(
   options: VocabParallelArgmaxOptions = {},
 ): tf.Tensor {
   const op = 'vocabParallelArgmax';
-  return tf.tidy(op, () => {
+  return tidyInGroup(op, options, () => {
     checkArgmaxOptions(op, options, ['group']);
     const { vocabStart = 0, columnMajor = false } = options;
     const exchange = resolveGroup(op, options.group);

@@ -1,6 +1,6 @@
 /** Four processes on the CPU, joined over the transport of examples/. test/gpus/ has the same over NCCL. */
 import type { RankEnd } from '../start_ranks';
-import { CPU_STEPS, startRanks } from '../start_ranks';
+import { cpu, CPU_STEPS, startRanks } from '../start_ranks';
 
 const WORLD_SIZE = 4;
 
@@ -32,6 +32,16 @@ describe('four processes', () => {
       expect({ right, wrong }).toEqual({ right: 50, wrong: undefined });
       expect(error).toMatch(/^Error in vocabParallelArgmax: allGather failed in rank \d: rank 3 has left$/);
       expect(waitedMs).toBeLessThan(10000);
+    }
+  });
+
+  it('get an error that names a rank which has exited, and that keeps its code', async () => {
+    const env = () => ({ ...cpu(), LEAVE: 'process.exit' });
+    const ends = await startRanks('untilExit', { worldSize: WORLD_SIZE, timeoutMs: 10000, env });
+    expect(ends[3]).toMatchObject({ code: 7, signal: null });
+    for (const { right, wrong, error } of reports(ends.slice(0, 3))) {
+      expect({ right, wrong }).toEqual({ right: 80, wrong: undefined });
+      expect(error).toMatch(/^Error in vocabParallelArgmax: allGather failed in rank \d: rank 3 has left$/);
     }
   });
 

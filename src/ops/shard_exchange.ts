@@ -23,17 +23,23 @@ export function resolveGroup(op: string, group: ShardGroup | undefined): Exchang
   return group.worldSize === 1 ? undefined : { transport: group };
 }
 
-/** `tf.tidy` for an op with these options: whatever it throws fails a TensorParallelGroup among them, on all ranks. */
-export function tidyInGroup<T extends tf.TensorContainer>(
+/**
+ * Runs an op with these options: whatever it throws fails a TensorParallelGroup among them, on all ranks.
+ * @param makesTensors whether it makes some beside its result, without an exchange. Where none does, a tidy would only cost
+ *     the call microseconds.
+ */
+export function runInGroup<T extends tf.TensorContainer>(
   op: string,
   options: { group?: ShardGroup },
+  makesTensors: boolean,
   run: () => T,
 ): T {
+  const group = (options as { group?: unknown } | null)?.group; // nothing has been checked yet
+  const joined = group instanceof TensorParallelGroup;
   try {
-    return tf.tidy(op, run);
+    return makesTensors || (group !== undefined && !joined) ? tf.tidy(op, run) : run();
   } catch (error) {
-    const group = (options as { group?: unknown } | null)?.group; // nothing has been checked yet
-    throw group instanceof TensorParallelGroup ? group.errorOf(op, error as Error) : error;
+    throw joined ? group.errorOf(op, error as Error) : error;
   }
 }
 

@@ -47,7 +47,7 @@ Napi::Value gpuCount(const Napi::CallbackInfo& info) {
 using Text = std::array<char, 4096>;
 
 Napi::Value openTensorParallelGroup(const Napi::CallbackInfo& info) {
-  const Napi::Env env = info.Env();
+  Napi::Env env = info.Env();
   if (info.Length() != 5 || !info[0].IsNumber() || !info[1].IsNumber() || !info[2].IsString() || !info[3].IsNumber() ||
       !info[4].IsNumber()) {
     throw Napi::TypeError::New(
@@ -61,6 +61,10 @@ Napi::Value openTensorParallelGroup(const Napi::CallbackInfo& info) {
   const int64_t handle = open(number(0).Int32Value(), number(1).Int32Value(), host.c_str(), number(3).Int32Value(),
                               number(4).Int64Value(), error.data(), error.size());
   if (handle == 0) throw Napi::Error::New(env, error.data());
+  // Where this thread's JavaScript ends first: nobody could close the group then, and TensorFlow's context, which ends
+  // soon after, would wait for the GPU, and the GPU for the other ranks.
+  const auto abandon = symbol<void(int64_t)>(env, "lmHeadAbandonTensorParallelGroup");
+  env.AddCleanupHook([abandon, handle] { abandon(handle); });
   return Napi::Number::New(env, static_cast<double>(handle));
 }
 
@@ -71,6 +75,16 @@ std::string askOfGroup(const Napi::CallbackInfo& info, const char* name) {
   symbol<void(int64_t, char*, size_t)>(info.Env(), name)(info[0].As<Napi::Number>().Int64Value(), text.data(),
                                                          text.size());
   return text.data();
+}
+
+void failTensorParallelGroup(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  if (info.Length() != 2 || !info[0].IsNumber() || !info[1].IsString()) {
+    throw Napi::TypeError::New(env, "failTensorParallelGroup(handle, why): expected a group's handle and a text");
+  }
+  const std::string why = info[1].As<Napi::String>().Utf8Value();
+  symbol<void(int64_t, const char*)>(env, "lmHeadFailTensorParallelGroup")(info[0].As<Napi::Number>().Int64Value(),
+                                                                           why.c_str());
 }
 
 void closeTensorParallelGroup(const Napi::CallbackInfo& info) {
@@ -88,6 +102,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("cudaArchitectures", Napi::Function::New(env, cudaArchitectures));
   exports.Set("gpuCount", Napi::Function::New(env, gpuCount));
   exports.Set("openTensorParallelGroup", Napi::Function::New(env, openTensorParallelGroup));
+  exports.Set("failTensorParallelGroup", Napi::Function::New(env, failTensorParallelGroup));
   exports.Set("closeTensorParallelGroup", Napi::Function::New(env, closeTensorParallelGroup));
   exports.Set("tensorParallelGroupError", Napi::Function::New(env, tensorParallelGroupError));
   return exports;

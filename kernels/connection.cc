@@ -19,9 +19,9 @@
 namespace lm_head {
 namespace {
 
-// Layout of a message: length of what follows, type, rank, step, completed, text; as the machine writes numbers, for
-// all ranks run the same build.
-constexpr size_t kHeaderBytes = sizeof(uint32_t) + 2 * sizeof(int32_t) + 2 * sizeof(int64_t);
+// Layout of a message: length of what follows, type, rank, step, completed, both ends of ids, text; as the machine
+// writes numbers, for all ranks run the same build.
+constexpr size_t kHeaderBytes = sizeof(uint32_t) + 2 * sizeof(int32_t) + 4 * sizeof(int64_t);
 // More than any message has: whoever sends it speaks another language.
 constexpr uint32_t kMaxMessageBytes = 1 << 20;
 
@@ -45,6 +45,8 @@ std::string encode(const Message& message) {
   append(bytes, message.rank);
   append(bytes, message.step);
   append(bytes, message.completed);
+  append(bytes, message.ids.begin);
+  append(bytes, message.ids.end);
   return bytes + message.text;
 }
 
@@ -217,19 +219,21 @@ std::vector<Message> Connection::receive() {
   waiting_.clear();
   const char* next = arrived_.data();
   const char* end = next + arrived_.size();
-  while (static_cast<size_t>(end - next) >= kHeaderBytes) {
+  while (static_cast<size_t>(end - next) >= sizeof(uint32_t)) {
     const char* at = next;
     const uint32_t length = take<uint32_t>(at);
     if (length > kMaxMessageBytes || length < kHeaderBytes - sizeof(uint32_t)) {
       open_ = false;
       break;
     }
-    if (static_cast<size_t>(end - next) < sizeof(uint32_t) + length) break;
+    if (static_cast<size_t>(end - at) < length) break;
     Message message;
     message.type = static_cast<MessageType>(take<int32_t>(at));
     message.rank = take<int32_t>(at);
     message.step = take<int64_t>(at);
     message.completed = take<int64_t>(at);
+    message.ids.begin = take<int64_t>(at);
+    message.ids.end = take<int64_t>(at);
     message.text.assign(at, next + sizeof(uint32_t) + length);
     messages.push_back(std::move(message));
     next += sizeof(uint32_t) + length;

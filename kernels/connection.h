@@ -18,7 +18,7 @@ enum class MessageType : int32_t {
   kWelcome,  // text: what rank 0 gives to all
   // From a rank to rank 0.
   kProgress,  // step: the last one begun; completed: the last one whose data is there. Rank 0 sends it too, as a pulse.
-  kVote,      // step, text: what this rank does in it
+  kVote,      // step, text: what this rank does in it; ids: those of its shard
   kStuck,     // step, text: it does not complete
   kLeave,     // step: the last one; when the others have its data, this rank may go
   // From rank 0 to a rank.
@@ -30,12 +30,19 @@ enum class MessageType : int32_t {
   kFail,  // text: why the group has failed
 };
 
+// Ids of a vocabulary, from `begin` up to, but not including, `end`.
+struct IdRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
 struct Message {
   MessageType type{};
   int32_t rank = 0;
   int64_t step = 0;
   int64_t completed = 0;
   std::string text;
+  IdRange ids{};
 };
 
 // A file descriptor with an owner.

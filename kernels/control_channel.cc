@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <stdexcept>
 
 namespace lm_head {
@@ -13,6 +14,40 @@ namespace {
 constexpr Milliseconds kPulse(200), kHurriedPulse(5);
 // How much longer a rank waits for rank 0's decision than rank 0 takes to make it.
 constexpr Milliseconds kGrace(2000);
+
+// The channels of this process, for its exit.
+class OpenChannels {
+ public:
+  // Never destroyed: other threads may still open and close channels while the process exits.
+  static OpenChannels& shared() {
+    static auto* channels = new OpenChannels;
+    return *channels;
+  }
+
+  void add(ControlChannel* channel) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    channels_.insert(channel);
+  }
+
+  void remove(ControlChannel* channel) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    channels_.erase(channel);
+  }
+
+ private:
+  // What exits runs backwards: this comes before the end of all that was there before the first channel, CUDA too.
+  OpenChannels() {
+    std::atexit([] { shared().abandonAll(); });
+  }
+
+  void abandonAll() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (ControlChannel* channel : channels_) channel->abandon();
+  }
+
+  std::mutex mutex_;
+  std::set<ControlChannel*> channels_;
+};
 
 }  // namespace
 
@@ -26,20 +61,26 @@ ControlChannel::ControlChannel(const RendezvousOptions& options, ControlHooks ho
   lastAdvance_ = Clock::now();
   lastHeard_.assign(peers_.size(), lastAdvance_);
   watcher_ = std::thread([this] { watch(); });
+  OpenChannels::shared().add(this);
 }
 
-int64_t ControlChannel::beginStep(const std::string& signature) {
+ControlChannel::~ControlChannel() {
+  OpenChannels::shared().remove(this);
+  close();
+}
+
+int64_t ControlChannel::beginStep(const Call& call) {
   std::unique_lock<std::mutex> lock(mutex_);
   throwIfFailed();
   const int64_t step = begun_ + 1;
-  const bool changed = signature != signature_;
+  const bool changed = call.text != call_.text || call.ids.begin != call_.ids.begin || call.ids.end != call_.ids.end;
   if (changed) {
-    signatureBefore_ = std::move(signature_);
-    signature_ = signature;
-    signatureSince_ = step;
+    callBefore_ = std::move(call_);
+    call_ = call;
+    callSince_ = step;
   }
   if (changed || asked_.count(step) != 0) {
-    toHub({MessageType::kVote, rank_, step, 0, signature});
+    toHub(about(MessageType::kVote, step));
     const auto decided = [&] { return agreed_ >= step || !error_.empty(); };
     if (!changed_.wait_for(lock, timeout_ + kGrace, decided)) setError("rank 0 does not answer");
     throwIfFailed();
@@ -56,11 +97,18 @@ std::string ControlChannel::error() const {
 
 void ControlChannel::fail(const std::string& text) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (!error_.empty()) return;
   toHub({MessageType::kFail, rank_, 0, 0, text});
   setError(text);
 }
 
+void ControlChannel::abandon() {
+  fail("rank " + std::to_string(rank_) + " has ended without closing the group");
+  close();
+}
+
 void ControlChannel::close() {
+  const std::lock_guard<std::mutex> closing(closing_);
   if (!watcher_.joinable()) return;
   {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -88,19 +136,20 @@ void ControlChannel::watch() {
     for (const auto& peer : peers_) {
       if (peer != nullptr && peer->isOpen()) descriptors.push_back(peer->descriptor());
     }
-    bool failed = false, pending = false;
+    bool ended = false, pending = false, stopping = false;
     Milliseconds pulse = kPulse;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (stopping_) return;
-      failed = !error_.empty();
+      stopping = stopping_;
+      ended = !error_.empty();
       pending = hooks_.completedStep() < begun_;
       if (hurry_) pulse = kHurriedPulse;
     }
-    if (failed && !told) {
+    if (ended && !told) {
       told = true;
-      hooks_.failed(pending);
+      hooks_.ended(pending);
     }
+    if (stopping) return;
     waitForAny(descriptors, pulse);
     uint64_t wakes = 0;
     while (read(wakeUp_.get(), &wakes, sizeof(wakes)) > 0) {
@@ -167,8 +216,7 @@ void ControlChannel::report(Clock::time_point now) {
     lastCompleted_ = completed;
   } else if (now - lastAdvance_ > timeout_) {
     lastAdvance_ = now;
-    const std::string& signature = completed + 1 >= signatureSince_ ? signature_ : signatureBefore_;
-    toHub({MessageType::kStuck, rank_, completed + 1, 0, signature});
+    toHub(about(MessageType::kStuck, completed + 1));
   }
 }
 
@@ -207,8 +255,7 @@ void ControlChannel::deliver(const Message& message) {
       if (message.step > begun_) {
         asked_.insert(message.step);
       } else {
-        const std::string& signature = message.step >= signatureSince_ ? signature_ : signatureBefore_;
-        toHub({MessageType::kVote, rank_, message.step, 0, signature});
+        toHub(about(MessageType::kVote, message.step));
       }
       return;
     case MessageType::kAgreed:
@@ -227,6 +274,11 @@ void ControlChannel::deliver(const Message& message) {
     default:
       return;  // a pulse
   }
+}
+
+Message ControlChannel::about(MessageType type, int64_t step) const {
+  const Call& call = step >= callSince_ ? call_ : callBefore_;
+  return {type, rank_, step, 0, call.text, call.ids};
 }
 
 void ControlChannel::setError(const std::string& text) {

@@ -21,9 +21,15 @@ struct ControlHooks {
   std::function<int64_t()> completedStep;
   // What is wrong with the data's way, asked now and then; empty: nothing.
   std::function<std::string()> problem;
-  // The group has failed, no step is begun any more; `pending`: there were steps without their data. Called once, on
-  // the channel's own thread, before close returns if at all.
-  std::function<void(bool pending)> failed;
+  // The group has ended, well or not, and no step is begun any more; `pending`: there were steps without their data.
+  // Called once, on the channel's own thread, before close or abandon returns.
+  std::function<void(bool pending)> ended;
+};
+
+// What a rank does in a step.
+struct Call {
+  std::string text;  // the same on all ranks
+  IdRange ids;       // of this rank's shard; no other may hold one of them
 };
 
 class ControlChannel {
@@ -31,25 +37,27 @@ class ControlChannel {
   // Returns when all ranks are there; options.timeout holds for a step, too, and for a sign of life.
   // @throws std::runtime_error as meetRanks does
   ControlChannel(const RendezvousOptions& options, ControlHooks hooks);
-  ~ControlChannel() { close(); }
+  ~ControlChannel();
   ControlChannel(const ControlChannel&) = delete;
   ControlChannel& operator=(const ControlChannel&) = delete;
 
   const std::string& greeting() const { return greeting_; }
 
-  // Begins the next step, which does `signature` on all ranks, and returns its number, from 1 on. As long as a rank
-  // does the same again and again, this sends nothing; after a change it waits until all ranks have said that they do
-  // so, too.
+  // Begins the next step and returns its number, from 1 on. As long as a rank does the same again and again, this sends
+  // nothing; after a change it waits until all ranks have said what they do, and it fits.
   // @throws std::runtime_error when the group has failed
-  int64_t beginStep(const std::string& signature);
+  int64_t beginStep(const Call& call);
 
   // Why the group has failed; empty while it has not.
   std::string error() const;
-  // Makes the group fail, on all ranks.
+  // Makes the group fail, on all ranks, if it has not failed yet.
   void fail(const std::string& text);
 
   // Waits until the others have the data of this rank's last step, then leaves. May be called again.
   void close();
+  // Leaves at once, and the group fails on all other ranks. What is open when the process exits does so by itself,
+  // while CUDA still works.
+  void abandon();
 
  private:
   void watch();
@@ -64,6 +72,8 @@ class ControlChannel {
   void sendOutbox();
   void deliver(const Message& message);
   void setError(const std::string& text);
+  // What this rank does in a step, one of the last two kinds.
+  Message about(MessageType type, int64_t step) const;
 
   const int rank_;
   const Milliseconds timeout_;
@@ -72,13 +82,14 @@ class ControlChannel {
   std::vector<std::unique_ptr<Connection>> peers_;  // as in Rendezvous; only the watcher receives
   std::unique_ptr<ControlHub> hub_;                 // of rank 0
 
+  std::mutex closing_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::string error_;
   int64_t begun_ = 0;
-  std::string signature_, signatureBefore_;
-  int64_t signatureSince_ = 0;  // the first step with signature_
-  std::set<int64_t> asked_;     // steps in which every rank has to vote
+  Call call_, callBefore_;
+  int64_t callSince_ = 0;    // the first step with call_
+  std::set<int64_t> asked_;  // steps in which every rank has to vote
   int64_t agreed_ = 0;
   bool mayLeave_ = false;
   bool hurry_ = false;

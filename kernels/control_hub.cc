@@ -3,6 +3,27 @@
 #include <algorithm>
 
 namespace lm_head {
+namespace {
+
+// Two ranks that hold an id in common, which would count twice; empty: there are none. All have voted.
+std::string sameIds(const std::vector<std::optional<Message>>& votes) {
+  std::vector<const Message*> holders;
+  for (const std::optional<Message>& vote : votes) {
+    if (vote->ids.begin < vote->ids.end) holders.push_back(&*vote);
+  }
+  std::stable_sort(holders.begin(), holders.end(),
+                   [](const Message* a, const Message* b) { return a->ids.begin < b->ids.begin; });
+  const auto text = [](const Message& vote) {
+    return "[" + std::to_string(vote.ids.begin) + ", " + std::to_string(vote.ids.end) + ") in rank " +
+           std::to_string(vote.rank);
+  };
+  for (size_t i = 1; i < holders.size(); ++i) {
+    if (holders[i]->ids.begin < holders[i - 1]->ids.end) return text(*holders[i - 1]) + " and " + text(*holders[i]);
+  }
+  return "";
+}
+
+}  // namespace
 
 std::string ranksText(const std::vector<int>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
@@ -56,8 +77,9 @@ void ControlHub::look(Clock::time_point now) {
     std::vector<int> late;
     std::string what;
     for (size_t rank = 0; rank < ballot.votes.size(); ++rank) {
-      if (ballot.votes[rank].empty()) late.push_back(static_cast<int>(rank));
-      if (what.empty()) what = ballot.votes[rank];
+      const std::optional<Message>& vote = ballot.votes[rank];
+      if (!vote) late.push_back(static_cast<int>(rank));
+      if (vote && what.empty()) what = vote->text;
     }
     return fail(latecomers(late, step, what));
   }
@@ -78,19 +100,19 @@ void ControlHub::look(Clock::time_point now) {
 void ControlHub::vote(int rank, const Message& message, Clock::time_point now) {
   auto found = ballots_.find(message.step);
   if (found == ballots_.end()) {
-    const Ballot ballot{std::vector<std::string>(ranks_.size()), now + timeout_};
+    const Ballot ballot{std::vector<std::optional<Message>>(ranks_.size()), now + timeout_};
     found = ballots_.emplace(message.step, ballot).first;
     toAll({MessageType::kAsk, 0, message.step, 0, ""});
   }
-  found->second.votes[rank] = message.text;
+  found->second.votes[rank] = message;
   decide(message.step);
 }
 
 void ControlHub::decide(int64_t step) {
-  const std::vector<std::string>& votes = ballots_.at(step).votes;
-  std::map<std::string, std::vector<int>> ranksOf;  // by vote
-  for (size_t rank = 0; rank < votes.size(); ++rank) {
-    if (!votes[rank].empty()) ranksOf[votes[rank]].push_back(static_cast<int>(rank));
+  const Ballot& ballot = ballots_.at(step);
+  std::map<std::string, std::vector<int>> ranksOf;  // by what they do
+  for (const std::optional<Message>& vote : ballot.votes) {
+    if (vote) ranksOf[vote->text].push_back(vote->rank);
   }
   if (ranksOf.size() > 1) {
     std::string text;
@@ -99,7 +121,11 @@ void ControlHub::decide(int64_t step) {
     }
     return fail("the ranks differ in step " + std::to_string(step) + ": " + text);
   }
-  if (ranksOf.begin()->second.size() < votes.size()) return;
+  if (ranksOf.begin()->second.size() < ballot.votes.size()) return;
+  if (const std::string both = sameIds(ballot.votes); !both.empty()) {
+    return fail("vocabStart must give every rank ids of its own, but step " + std::to_string(step) + " (" +
+                ranksOf.begin()->first + ") got " + both);
+  }
   ballots_.erase(step);
   toAll({MessageType::kAgreed, 0, step, 0, ""});
 }

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,7 @@ class ControlHub {
     bool gone = false;
   };
   struct Ballot {
-    std::vector<std::string> votes;  // by rank; empty: none yet
+    std::vector<std::optional<Message>> votes;  // by rank
     Clock::time_point deadline;
   };
 

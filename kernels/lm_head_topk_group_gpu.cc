@@ -39,7 +39,8 @@ void lmHeadTopKGroupGpu(const OpContext& context, const LmHeadTopKArgs& args, Te
       std::to_string(args.rows) + " rows, k " + std::to_string(args.k) + (logSumExp ? ", logSumExp" : "");
   const cudaStream_t stream = streamOf(context);
   MergeTopKArgs merge{};
-  merge.gather = ranks.allGather("LmHeadTopK", details, blocks.data<void>(), bytes, stream);
+  const IdRange ids{args.vocabStart, args.vocabStart + args.vocabSize};
+  merge.gather = ranks.allGather("LmHeadTopK", details, ids, blocks.data<void>(), bytes, stream);
   merge.blocks = blocks.data<void>();
   merge.ranks = ranks.worldSize();
   merge.rows = args.rows;

@@ -85,11 +85,21 @@ int64_t openTensorParallelGroup(const RendezvousOptions& options) {
   return Groups::shared().add(makeGroup(options));
 }
 
+void failTensorParallelGroup(int64_t handle, const std::string& why) {
+  const std::shared_ptr<TensorParallelGroup> group = Groups::shared().find(handle).group;
+  if (group != nullptr) group->fail(why);
+}
+
 void closeTensorParallelGroup(int64_t handle) {
   const std::shared_ptr<TensorParallelGroup> group = Groups::shared().find(handle).group;
   if (group == nullptr) return;
   group->close();
   Groups::shared().remove(handle);
+}
+
+void abandonTensorParallelGroup(int64_t handle) {
+  const std::shared_ptr<TensorParallelGroup> group = Groups::shared().find(handle).group;
+  if (group != nullptr) group->abandon();
 }
 
 std::string tensorParallelGroupError(int64_t handle) {
@@ -125,6 +135,22 @@ __attribute__((visibility("default"))) int64_t lmHeadOpenTensorParallelGroup(int
   } catch (const std::exception& problem) {
     std::snprintf(error, errorSize, "%s", problem.what());
     return 0;
+  }
+}
+
+__attribute__((visibility("default"))) void lmHeadFailTensorParallelGroup(int64_t handle, const char* why) {
+  try {
+    lm_head::failTensorParallelGroup(handle, why);
+  } catch (const std::exception& problem) {
+    std::fprintf(stderr, "tfjs-lm-head: %s\n", problem.what());
+  }
+}
+
+__attribute__((visibility("default"))) void lmHeadAbandonTensorParallelGroup(int64_t handle) {
+  try {
+    lm_head::abandonTensorParallelGroup(handle);
+  } catch (const std::exception& problem) {
+    std::fprintf(stderr, "tfjs-lm-head: %s\n", problem.what());
   }
 }
 

@@ -22,8 +22,12 @@ class TensorParallelGroup {
 
   // Why no op can use the group any more; empty while it is well.
   virtual std::string error() const { return ""; }
+  // Makes it fail on all ranks, if it has not failed yet.
+  virtual void fail(const std::string& /*why*/) {}
   // Waits until the other ranks have the data of this rank's last step, if they live, and leaves. May be called again.
   virtual void close() {}
+  // Leaves at once, which fails the group on the other ranks. Harmless when it is closed.
+  virtual void abandon() {}
 
  private:
   const int rank_;
@@ -34,8 +38,10 @@ class TensorParallelGroup {
 // caller's. A group of one needs neither GPU nor NCCL.
 // @throws std::runtime_error that says what is missing
 int64_t openTensorParallelGroup(const RendezvousOptions& options);
-// Harmless for a handle that is closed.
+// All three are harmless for a handle that is closed.
+void failTensorParallelGroup(int64_t handle, const std::string& why);
 void closeTensorParallelGroup(int64_t handle);
+void abandonTensorParallelGroup(int64_t handle);
 std::string tensorParallelGroupError(int64_t handle);
 
 // The group that an op was given; null where it has nobody to talk to: handle 0, or a group of one.

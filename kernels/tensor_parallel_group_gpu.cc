@@ -67,7 +67,7 @@ GpuTensorParallelGroup::GpuTensorParallelGroup(RendezvousOptions options)
   ControlHooks hooks;
   hooks.completedStep = [this] { return completedStep(); };
   hooks.problem = [this] { return problem(); };
-  hooks.failed = [this](bool pending) { onFailure(pending); };
+  hooks.ended = [this](bool pending) { onEnd(pending); };
   channel_ = std::make_unique<ControlChannel>(options, std::move(hooks));
   try {
     openCommunicator();
@@ -80,16 +80,18 @@ GpuTensorParallelGroup::GpuTensorParallelGroup(RendezvousOptions options)
   }
 }
 
-std::string GpuTensorParallelGroup::error() const { return channel_->error(); }
-
 void GpuTensorParallelGroup::close() {
-  const std::lock_guard<std::mutex> lock(closing_);
-  if (channel_ != nullptr) channel_->close();
+  channel_->close();
+  abortCommunicator();  // one that came about after the end
+}
+
+void GpuTensorParallelGroup::abandon() {
+  channel_->abandon();
   abortCommunicator();
 }
 
-GatherStep GpuTensorParallelGroup::allGather(const std::string& op, const std::string& details, void* blocks,
-                                             int64_t bytes, cudaStream_t stream) {
+GatherStep GpuTensorParallelGroup::allGather(const std::string& op, const std::string& details, const IdRange& ids,
+                                             void* blocks, int64_t bytes, cudaStream_t stream) {
   try {
     const std::lock_guard<std::mutex> lock(stepping_);
     int device = 0;
@@ -98,18 +100,15 @@ GatherStep GpuTensorParallelGroup::allGather(const std::string& op, const std::s
       throw std::runtime_error("the group is open on GPU " + std::to_string(device_) + ", but the op runs on GPU " +
                                std::to_string(device) + "; show one GPU to each process with CUDA_VISIBLE_DEVICES");
     }
-    const int64_t step = channel_->beginStep(op + " with " + details + ", " + std::to_string(bytes) + " bytes a rank");
+    const int64_t step =
+        channel_->beginStep({op + " with " + details + ", " + std::to_string(bytes) + " bytes a rank", ids});
     waitForRoom(step);
     const std::lock_guard<std::timed_mutex> communicating(communicating_);
     if (communicator_ == nullptr) throw std::runtime_error(channel_->error());
-    try {
-      communicator_->allGather(blocks, bytes, stream);
-    } catch (const std::runtime_error& error) {
-      channel_->fail("rank " + std::to_string(rank()) + ": " + error.what());
-      throw;
-    }
+    communicator_->allGather(blocks, bytes, stream);
     return {&words_->failed, &words_->done, step};
   } catch (const std::runtime_error& error) {
+    channel_->fail("rank " + std::to_string(rank()) + ": " + error.what());  // where that is not why it throws
     throw OpError(TF_ABORTED, op + " on rank " + std::to_string(rank()) + " of " + std::to_string(worldSize()) +
                                   ": the tensor-parallel group has failed: " + error.what());
   }
@@ -128,7 +127,7 @@ void GpuTensorParallelGroup::openCommunicator() {
 
 // The first gather, which makes NCCL connect the ranks: no op has to wait for that, nor to find out that it fails.
 void GpuTensorParallelGroup::gatherHello() {
-  const int64_t step = channel_->beginStep("opening the group");
+  const int64_t step = channel_->beginStep({"opening the group", IdRange{}});
   cudaStream_t stream = nullptr;
   check("cudaStreamCreate", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   std::unique_ptr<CUstream_st, cudaError_t (*)(cudaStream_t)> owner(stream, cudaStreamDestroy);
@@ -183,7 +182,7 @@ std::string GpuTensorParallelGroup::problem() {
 }
 
 // First the word that tells the kernels behind a gather, then the abort that lets them run.
-void GpuTensorParallelGroup::onFailure(bool pending) {
+void GpuTensorParallelGroup::onEnd(bool pending) {
   if (pending) *static_cast<volatile int*>(&words_->failed) = 1;
   std::atomic_thread_fence(std::memory_order_seq_cst);
   abortCommunicator();

@@ -19,15 +19,17 @@ class GpuTensorParallelGroup : public TensorParallelGroup {
   explicit GpuTensorParallelGroup(RendezvousOptions options);
   ~GpuTensorParallelGroup() override { close(); }
 
-  std::string error() const override;
+  std::string error() const override { return channel_->error(); }
+  void fail(const std::string& why) override { channel_->fail(why); }
   void close() override;
+  void abandon() override;
 
   // Enqueues on `stream`: every rank's block of so many bytes goes from its place in `blocks` to the same place in
   // those of all ranks. The next kernel on the stream uses them and must be given the step. All ranks must agree on op,
-  // `details` and bytes.
+  // `details` and bytes, and hold different ids.
   // @throws OpError that names op and rank when the group has failed
-  GatherStep allGather(const std::string& op, const std::string& details, void* blocks, int64_t bytes,
-                       cudaStream_t stream);
+  GatherStep allGather(const std::string& op, const std::string& details, const IdRange& ids, void* blocks,
+                       int64_t bytes, cudaStream_t stream);
 
  private:
   // Host memory that the GPU reaches: the words of GatherStep.
@@ -43,7 +45,7 @@ class GpuTensorParallelGroup : public TensorParallelGroup {
   void waitFor(IsReady isReady, const char* otherwise) const;
   int64_t completedStep() const;
   std::string problem();
-  void onFailure(bool pending);
+  void onEnd(bool pending);
   void abortCommunicator();
 
   const Milliseconds timeout_;
@@ -51,7 +53,6 @@ class GpuTensorParallelGroup : public TensorParallelGroup {
   Words* words_ = nullptr;
   unsigned char* hello_ = nullptr;  // such memory too, a block for each rank
   std::mutex stepping_;             // one step after the other
-  std::mutex closing_;
   // Who calls the communicator. Timed, for a call can hang in a full launch queue until the communicator is aborted.
   std::timed_mutex communicating_;
   std::unique_ptr<NcclCommunicator> communicator_;  // null before it is there and after it was aborted

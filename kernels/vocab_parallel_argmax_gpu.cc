@@ -27,8 +27,9 @@ void groupArgmaxGpu(const OpContext& context, const LocalArgmaxArgs& args, Tenso
   LocalArgmaxArgs own = args;
   own.candidates += ranks.rank() * blockInts;
   checkCuda(launchLocalArgmax(own, stream), "VocabParallelArgmax");
-  const GatherStep step = ranks.allGather("VocabParallelArgmax", std::to_string(args.rows) + " rows", args.candidates,
-                                          blockInts * static_cast<int64_t>(sizeof(int32_t)), stream);
+  const IdRange ids{args.vocabStart, args.vocabStart + args.vocabSize};
+  const GatherStep step = ranks.allGather("VocabParallelArgmax", std::to_string(args.rows) + " rows", ids,
+                                          args.candidates, blockInts * static_cast<int64_t>(sizeof(int32_t)), stream);
   checkCuda(launchPickFromCandidates(args.candidates, ranks.worldSize(), args.rows, tokens, step, stream),
             "VocabParallelArgmax");
 }

@@ -31,9 +31,15 @@ const MAX_TIMEOUT_MS = 2 ** 31 - 1;
  * ```
  *
  * A rank that never comes, dies, or calls with other shapes ends in an error that names rank and op in all others, within
- * `timeoutMs`. The group cannot be used after that. Close it before the program ends: otherwise the others take this rank
- * for dead. An op only enqueues its work on the GPU, so the error may be that of the next op; what the failed one returns
- * are ids of -1 and values of NaN, and `group.error` says why.
+ * `timeoutMs`. The group cannot be used after that. An op only enqueues its work on the GPU, so the error may be that of the
+ * next op; what the failed one returns are ids of -1 and values of NaN, and `group.error` says why.
+ *
+ * An op that throws fails the group of all ranks at once, whatever the reason, be it a GPU without memory or an argument out
+ * of range: its rank has not made the call that the others are in, and its next one would be taken for it. So check what comes
+ * from outside before the call.
+ *
+ * Close the group before the program ends. Where it ends with an open one, by `process.exit` or an error too, steps that the
+ * others still wait for are lost, and they get an error that names this rank.
  *
  * While the ranks come together, rank 0 listens at its port without asking who calls: it belongs in a network that you trust.
  *
@@ -110,16 +116,26 @@ export class TensorParallelGroup {
   }
 
   /**
-   * The number by which native ops know this group; for the ops of this package. 0 with one rank.
-   * @throws Error when the group is closed or has failed, or when the active backend does not run on a GPU.
+   * The number by which native ops know this group, and throw when it has failed; for the ops of this package. 0 with one rank.
+   * @throws Error when the group is closed, or when the active backend does not run on a GPU.
    */
   handleFor(op: string): number {
     if (this.closed) fail(op, 'group', 'be a group that is open', 'one that has been closed');
     if (this.joined === undefined) return 0;
     requireGpu(op);
-    const { error } = this;
-    if (error !== undefined) throw new Error(`Error in ${op}: the group has failed and can only be closed: ${error}`);
     return this.joined.handle;
+  }
+
+  /** Fails the group, if it has not failed yet, for `cause` has ended an op; returns what the op should throw. */
+  errorOf(op: string, cause: Error): Error {
+    if (this.closed || this.joined === undefined) return cause;
+    const { error } = this;
+    if (error !== undefined) {
+      return new Error(`Error in ${op}: the group has failed and can only be closed: ${error}`, { cause });
+    }
+    const { native, handle } = this.joined;
+    native.failTensorParallelGroup(handle, `rank ${this.rank} could not run ${op}: ${cause.message}`);
+    return cause;
   }
 
   private static join(

@@ -29,7 +29,7 @@ export interface RankEnd {
 /** Fewer steps than on GPUs: a step is some wake-ups of four processes, on what may be two cores. */
 export const CPU_STEPS = 3000;
 
-const cpu = () => ({
+export const cpu = () => ({
   STEPS: String(CPU_STEPS),
   CUDA_VISIBLE_DEVICES: '-1',
   TF_NUM_INTRAOP_THREADS: '1',

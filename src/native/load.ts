@@ -16,6 +16,8 @@ export interface Native {
    * @throws Error that says what is missing: the NCCL library, a rank that has not come within `timeoutMs`, ...
    */
   openTensorParallelGroup(rank: number, worldSize: number, host: string, port: number, timeoutMs: number): number;
+  /** Makes the group fail on all ranks; harmless when it has failed already. */
+  failTensorParallelGroup(handle: number, why: string): void;
   /** Harmless when called again. */
   closeTensorParallelGroup(handle: number): void;
   /** Why the group has failed; '' while it is healthy. */

@@ -1,4 +1,5 @@
 /** What the ops share that exchange results between the processes which hold the shards of a vocabulary. */
+import * as tf from '@tensorflow/tfjs-core';
 import type { ShardGroup, ShardTransport } from '../shard_group';
 import { TensorParallelGroup } from '../tensor_parallel_group';
 import { checkInteger, describe, fail } from './validate';
@@ -20,6 +21,26 @@ export function resolveGroup(op: string, group: ShardGroup | undefined): Exchang
   checkInteger(op, 'group.worldSize', group.worldSize, 1, 2 ** 31 - 1);
   checkInteger(op, 'group.rank', group.rank, 0, group.worldSize - 1);
   return group.worldSize === 1 ? undefined : { transport: group };
+}
+
+/**
+ * Runs an op with these options: whatever it throws fails a TensorParallelGroup among them, on all ranks.
+ * @param makesTensors whether it makes some beside its result, without an exchange. Where none does, a tidy would only cost
+ *     the call microseconds.
+ */
+export function runInGroup<T extends tf.TensorContainer>(
+  op: string,
+  options: { group?: ShardGroup },
+  makesTensors: boolean,
+  run: () => T,
+): T {
+  const group = (options as { group?: unknown } | null)?.group; // nothing has been checked yet
+  const joined = group instanceof TensorParallelGroup;
+  try {
+    return makesTensors || (group !== undefined && !joined) ? tf.tidy(op, run) : run();
+  } catch (error) {
+    throw joined ? group.errorOf(op, error as Error) : error;
+  }
 }
 
 /** What each rank tells the others about its call: all but the ids of the shard has to be the same. */

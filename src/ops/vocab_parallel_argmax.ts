@@ -5,7 +5,7 @@ import type { ShardGroup } from '../shard_group';
 import type { LocalArgmaxCandidatesOptions } from './local_argmax_candidates';
 import { checkArgmaxOptions, checkVocab, toLogits } from './local_argmax_candidates';
 import { runKernel } from './run_kernel';
-import { resolveGroup } from './shard_exchange';
+import { resolveGroup, runInGroup } from './shard_exchange';
 import { fail, shapeText } from './validate';
 import { argmaxOverTransport } from './vocab_parallel_argmax_group';
 
@@ -38,8 +38,7 @@ export interface VocabParallelArgmaxOptions extends LocalArgmaxCandidatesOptions
  *     nothing then). Every rank has to make the same call, in the same order as its other calls.
  * @returns int32 [...], or [rows] with `columnMajor`: ids counted from `vocabStart`.
  * @throws Error on a wrong rank, shape or dtype, a disposed tensor, no shards, options out of range or unknown; with
- *     `group` also when it is closed or fails, when its ranks make different calls, and, over a transport of your own, when
- *     they hold the same ids.
+ *     `group` also when it is closed or fails, and when its ranks make different calls or hold the same ids.
  *
  * @doc {heading: 'Operations', subheading: 'Evaluation'}
  */
@@ -48,7 +47,8 @@ export function vocabParallelArgmax(
   options: VocabParallelArgmaxOptions = {},
 ): tf.Tensor {
   const op = 'vocabParallelArgmax';
-  return tf.tidy(op, () => {
+  const makesTensors = !(logits instanceof tf.Tensor && logits.rank === 2);
+  return runInGroup(op, options, makesTensors, () => {
     checkArgmaxOptions(op, options, ['group']);
     const { vocabStart = 0, columnMajor = false } = options;
     const exchange = resolveGroup(op, options.group);
@@ -61,11 +61,12 @@ export function vocabParallelArgmax(
       : [toLogits(op, 'logits', logits, columnMajor, least)];
     if (shards.length === 0) fail(op, 'logits', 'hold at least one shard', 'an empty array');
     const [{ leading, rows }] = shards;
-    shards.forEach((shard, i) => {
-      if (shapeText(shard.leading) !== shapeText(leading)) {
-        fail(op, `logits[${i}]`, `have rows of shape ${shapeText(leading)}, as logits[0]`, shapeText(shard.leading));
+    for (let i = 1; i < shards.length; i++) {
+      const actual = shapeText(shards[i].leading);
+      if (actual !== shapeText(leading)) {
+        fail(op, `logits[${i}]`, `have rows of shape ${shapeText(leading)}, as logits[0]`, actual);
       }
-    });
+    }
     const columns = shards.reduce((sum, shard) => sum + shard.columns, 0);
     const vocabSize = checkVocab(op, options, columns, least);
     if (rows === 0) return tf.tensor([], leading, 'int32');
@@ -74,7 +75,8 @@ export function vocabParallelArgmax(
     if (exchange !== undefined && 'transport' in exchange) {
       ids = argmaxOverTransport(op, exchange.transport, shards[0].matrix, rows, attrs);
     } else {
-      const inputs = Object.fromEntries(shards.map(({ matrix }, i) => [`shard${i}`, matrix]));
+      const inputs: tf.NamedTensorMap = {};
+      shards.forEach(({ matrix }, i) => (inputs[`shard${i}`] = matrix));
       if (exchange !== undefined) attrs.group = exchange.handle;
       ids = runKernel(VocabParallelArgmax, inputs, attrs);
     }

@@ -48,7 +48,7 @@ export function outputsHold(root: string, stamp: Stamp): boolean {
 }
 
 /** Files and folders of this package that the native build reads. */
-const nativeSources = ['CMakeLists.txt', 'cmake', 'kernels', 'cuda', 'test/cuda'];
+const nativeSources = ['CMakeLists.txt', 'cmake', 'kernels', 'cuda', 'test/cuda', 'test/native'];
 
 /** Hash of everything that decides what setup leaves. */
 export function hashInputs(

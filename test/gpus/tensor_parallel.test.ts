@@ -62,6 +62,36 @@ describe('a process on each GPU', () => {
     }
   });
 
+  it.each([
+    ['process.exit', 7],
+    ['an error', 1],
+    ['nothing left to do', 0],
+  ])('gets an error that names a rank which has ended by %s, with its code %d', async (leave, code) => {
+    const leaving = (rank: number) => ({ ...env(rank), LEAVE: leave });
+    const ends = await startRanks('untilExit', { worldSize, timeoutMs: TIMEOUT_MS, env: leaving });
+    expect(ends[worldSize - 1]).toMatchObject({ code, signal: null });
+    for (const { right, wrong, error, waitedMs } of reports(ends.slice(0, -1))) {
+      expect({ isRight: right !== undefined && right >= 50 && right <= 80, wrong }).toEqual({ isRight: true });
+      expect(error).toMatch(/vocabParallelArgmax.*has ended without closing the group/is);
+      expect(error).toMatch(lastRank());
+      expect(waitedMs).toBeLessThan(GRACE_MS);
+    }
+  });
+
+  it.each([
+    ['wrongArgument', 'vocabParallelArgmax', /'vocabStart' must be an integer/],
+    ['tooWide', 'lmHeadTopK', /rows that fit in this GPU's shared memory/],
+  ] as const)('gets an error at once when one of them throws before it gathers: %s', async (task, op, message) => {
+    const ranks = reports(await startRanks(task, { worldSize, timeoutMs: TIMEOUT_MS, env }));
+    const failed = `rank ${worldSize - 1} could not run ${op}: `;
+    ranks.forEach(({ right, wrong, error, waitedMs }, rank) => {
+      expect({ right, wrong }).toEqual({ right: 50, wrong: undefined });
+      expect(error).toMatch(message);
+      expect(error?.includes(failed)).toBe(rank !== worldSize - 1); // which throws its own error
+      expect(waitedMs).toBeLessThan(GRACE_MS);
+    });
+  });
+
   it('gets an error when one of them brings another shape', async () => {
     const ranks = reports(await startRanks('unequalCalls', { worldSize, timeoutMs: TIMEOUT_MS, env }));
     for (const { right, wrong, error, waitedMs } of ranks) {
@@ -69,6 +99,16 @@ describe('a process on each GPU', () => {
       expect(error).toMatch(/\brank \d/);
       expect(error).toMatch(/vocabParallelArgmax/i);
       expect(waitedMs).toBeLessThan(TIMEOUT_MS + GRACE_MS);
+    }
+  });
+
+  it('gets an error when two of them hold the same id', async () => {
+    const ranks = reports(await startRanks('sameIds', { worldSize, timeoutMs: TIMEOUT_MS, env }));
+    for (const { right, wrong, error, waitedMs } of ranks) {
+      expect({ right, wrong }).toEqual({ right: 50, wrong: undefined });
+      expect(error).toMatch(/vocabParallelArgmax.*vocabStart must give every rank ids of its own/is);
+      expect(error).toMatch(lastRank());
+      expect(waitedMs).toBeLessThan(GRACE_MS);
     }
   });
 

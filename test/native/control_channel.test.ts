@@ -101,11 +101,11 @@ describe('a control channel', () => {
 
   it('joins its ranks though strangers come to its port', async () => {
     const frame = (text: string) => {
-      const bytes = Buffer.alloc(28 + text.length); // its length, type 0, rank 1, step 2, completed 0, and the text
+      const bytes = Buffer.alloc(44 + text.length); // its length, type 0, rank 1, step 2, three numbers, and the text
       bytes.writeInt32LE(bytes.length - 4);
       bytes.writeInt32LE(1, 8);
       bytes.writeInt32LE(2, 12);
-      bytes.write(text, 28);
+      bytes.write(text, 44);
       return bytes;
     };
     start(0, 2);
@@ -169,6 +169,36 @@ describe('a control channel', () => {
     await expectAll(others, new RegExp(`^error rank ${victim} died`));
   });
 
+  it.each([0, 2])('tells the others that rank %d has exited, which ends at once and keeps its code', async (victim) => {
+    await open(3, 10000);
+    sayAll('step a 64');
+    await answers();
+    ranks[victim].say('start a 64');
+    expect(await ranks[victim].next()).toBe('started 2');
+    ranks[victim].say('exit 7');
+    const message = `rank ${victim} has ended without closing the group`;
+    await expectAll(ranks, new RegExp(`^failed ${message}$`), 1000);
+    expect(await ranks[victim].ended).toEqual({ code: 7, signal: null });
+    const others = ranks.filter((_, rank) => rank !== victim);
+    others.forEach((rank) => rank.say('step a 64'));
+    await expectAll(others, new RegExp(`^error ${message}$`));
+  });
+
+  it.each([0, 2])('fails on all ranks when it does on rank %d, for the first reason there is', async (victim) => {
+    await open(3, 10000);
+    const others = ranks.filter((_, rank) => rank !== victim);
+    others.forEach((rank) => rank.say('step a 64')); // they wait for its vote
+    ranks[victim].say('fail out of memory');
+    expect(await ranks[victim].next()).toBe('failed out of memory');
+    for (const rank of others) {
+      const lines = [await rank.next(), await rank.next()].sort();
+      expect(lines).toEqual(['error out of memory', 'failed out of memory']);
+    }
+    ranks[1].say('fail another reason');
+    sayAll('step a 64');
+    await expectAll(ranks, /^error out of memory$/);
+  });
+
   it('tells all who called what, when their calls differ', async () => {
     await open(2);
     ranks[0].say('step a 64');
@@ -180,6 +210,39 @@ describe('a control channel', () => {
           /the ranks differ in step 1: .*a of 64 bytes.*a of 128 bytes|.*a of 128 bytes.*a of 64 bytes/,
         );
       }
+    }
+  });
+
+  it('joins shards in any order, with gaps and without ids, which may change', async () => {
+    await open(3);
+    for (const [step, ...ids] of [
+      [1, '64 200', '0 64', '300 400'],
+      [2, '64 200', '0 0', '0 64'],
+      [3, '64 200', '0 0', '0 64'],
+      [4, '0 0', '', '7 7'],
+    ]) {
+      ranks.forEach((rank, i) => rank.say(`step a 64 ${ids[i]}`));
+      expect(await answers()).toEqual(ranks.map(() => `done ${step}`));
+    }
+  });
+
+  it('tells all which ranks hold the same ids, from the step on in which they do', async () => {
+    await open(3);
+    const ids = ['0 100', '100 200', '200 300'];
+    for (const step of [1, 2]) {
+      ranks.forEach((rank, i) => rank.say(`step a 64 ${ids[i]}`));
+      expect(await answers()).toEqual(ranks.map(() => `done ${step}`));
+    }
+    ids[2] = '199 300';
+    ranks.forEach((rank, i) => rank.say(`step a 64 ${ids[i]}`));
+    const message =
+      'vocabStart must give every rank ids of its own, but step 3 (a of 64 bytes) got ' +
+      '[100, 200) in rank 1 and [199, 300) in rank 2';
+    // The others may have begun the step before it was asked for.
+    for (const rank of ranks) {
+      const lines = [await rank.next(), await rank.next()].sort();
+      expect(lines[1]).toBe(`failed ${message}`);
+      expect(['done 3', `error ${message}`]).toContain(lines[0]);
     }
   });
 

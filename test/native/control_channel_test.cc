@@ -2,14 +2,18 @@
 //
 // usage: control_channel_test RANK WORLD_SIZE HOST PORT TIMEOUT_MS [DEVICE]
 // prints "open", or "error MESSAGE" and ends with exit code 1. Then it reads commands, one a line:
-//   step NAME BYTES    begins a step whose data is there at once: "done NUMBER" or "error MESSAGE"
-//   start NAME BYTES   begins one whose data never comes: "started NUMBER" or "error MESSAGE"
-//   close              leaves: "closed", and ends; so does the end of the input
+//   step NAME BYTES [BEGIN END]   begins a step whose data is there at once, of a rank that holds these ids or none:
+//                                 "done NUMBER" or "error MESSAGE"
+//   start NAME BYTES [BEGIN END]  begins one whose data never comes: "started NUMBER" or "error MESSAGE"
+//   fail MESSAGE                  makes the group fail
+//   exit CODE                     ends the process, with the channel open
+//   close                         leaves: "closed", and ends; so does the end of the input
 // When the group fails it prints "failed MESSAGE", at any time.
 #include "../../kernels/control_channel.h"
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <sstream>
 #include <stdexcept>
@@ -22,10 +26,11 @@ void print(const std::string& line) {
   std::fflush(stdout);
 }
 
-std::string signature(std::istringstream& words) {
+lm_head::Call parseCall(std::istringstream& words) {
   std::string name, bytes;
-  words >> name >> bytes;
-  return name + " of " + bytes + " bytes";
+  lm_head::IdRange ids;
+  words >> name >> bytes >> ids.begin >> ids.end;
+  return {name + " of " + bytes + " bytes", ids};
 }
 
 void obey(lm_head::ControlChannel& channel, std::atomic<int64_t>& completed) {
@@ -34,8 +39,13 @@ void obey(lm_head::ControlChannel& channel, std::atomic<int64_t>& completed) {
     std::string command;
     words >> command;
     if (command == "close") return;
+    if (command == "exit") std::exit(std::stoi(line.substr(command.size())));
+    if (command == "fail") {
+      channel.fail(line.substr(command.size() + 1));
+      continue;
+    }
     try {
-      const int64_t step = channel.beginStep(signature(words));
+      const int64_t step = channel.beginStep(parseCall(words));
       if (command == "step") completed = step;
       print((command == "step" ? "done " : "started ") + std::to_string(step));
     } catch (const std::runtime_error& error) {
@@ -62,14 +72,15 @@ int main(int argc, char** argv) {
   std::atomic<int64_t> completed{0};
   // The hook runs on the channel's own thread, which may be faster than this one.
   lm_head::ControlChannel* self = nullptr;
-  std::atomic<bool> isOpen{false}, isClosing{false};
+  std::atomic<bool> isOpen{false}, isClosing{false}, hasEnded{false};
   try {
     lm_head::ControlHooks hooks;
     hooks.completedStep = [&] { return completed.load(); };
     hooks.problem = [] { return std::string(); };
-    hooks.failed = [&](bool) {
+    hooks.ended = [&](bool) {
       while (!isOpen) std::this_thread::yield();
       if (!isClosing) print("failed " + self->error());
+      hasEnded = true;
     };
     lm_head::ControlChannel channel(options, hooks);
     self = &channel;
@@ -79,7 +90,7 @@ int main(int argc, char** argv) {
     obey(channel, completed);
     isClosing = true;
     channel.close();
-    print("closed");
+    print(hasEnded ? "closed" : "closed, and nobody was told");
   } catch (const std::runtime_error& error) {
     print(std::string("error ") + error.what());
     return 1;

@@ -1,9 +1,11 @@
 import * as tf from '@tensorflow/tfjs-core';
 import type { ShardGroup } from 'tfjs-lm-head';
-import { TensorParallelGroup, vocabParallelArgmax } from 'tfjs-lm-head';
+import { LmHead, lmHeadTopK, TensorParallelGroup, vocabParallelArgmax } from 'tfjs-lm-head';
 import type { RankReport } from './report';
 
 const STEPS_BEFORE = 50;
+/** Steps that a rank still begins when it leaves; few enough for a group to let it. */
+const STEPS_UNREAD = 30;
 
 /** The last rank is killed at a step; the others go on until they get an error. */
 export function untilDeath(group: ShardGroup): Omit<RankReport, 'device'> {
@@ -14,18 +16,63 @@ export function untilDeath(group: ShardGroup): Omit<RankReport, 'device'> {
   });
 }
 
+/** The last rank ends as LEAVE says, with steps under way and without closing the group. */
+export function untilExit(group: ShardGroup): Omit<RankReport, 'device'> {
+  const { rank, worldSize } = group;
+  if (rank !== worldSize - 1) return untilError(group, () => argmax(group, 1));
+  for (let step = 0; step < STEPS_BEFORE; step++) argmax(group, 1);
+  for (let step = 0; step < STEPS_UNREAD; step++) startArgmax(group, 1);
+  const leave = process.env['LEAVE'];
+  if (leave === 'process.exit') process.exit(7);
+  if (leave === 'an error') {
+    setImmediate(() => {
+      throw new Error('nobody catches this');
+    });
+  }
+  return { right: STEPS_BEFORE, leavesOpen: true };
+}
+
+/** An argument of the last rank is wrong. */
+export function wrongArgument(group: ShardGroup): Omit<RankReport, 'device'> {
+  const { rank, worldSize } = group;
+  return untilError(group, (step) =>
+    argmax(group, 1, rank === worldSize - 1 && step === STEPS_BEFORE ? -1 : undefined),
+  );
+}
+
+/** An op of the last rank cannot run on a GPU: a row of a binary head has to fit in its shared memory. */
+export function tooWide(group: ShardGroup): Omit<RankReport, 'device'> {
+  const { rank, worldSize } = group;
+  return untilError(group, (step) => {
+    if (rank !== worldSize - 1 || step !== STEPS_BEFORE) return argmax(group, 1);
+    const hiddenSize = 2 ** 20;
+    const head = LmHead.binarize(tf.ones([1, hiddenSize]));
+    return lmHeadTopK(tf.ones([1, hiddenSize]), head, 1, { group }).indices.dataSync()[0];
+  });
+}
+
 /** The last rank suddenly brings another number of rows. */
 export function unequalCalls(group: ShardGroup): Omit<RankReport, 'device'> {
   const { rank, worldSize } = group;
   return untilError(group, (step) => argmax(group, rank === worldSize - 1 && step === STEPS_BEFORE ? 3 : 1));
 }
 
-/** The winner is the first id of the last rank. */
-function argmax(group: ShardGroup, rows: number): number {
-  return tf.tidy(() => {
-    const logits = tf.fill([rows, 100], group.rank);
-    return vocabParallelArgmax(logits, { vocabStart: 100 * group.rank, group }).dataSync()[0];
+/** The last rank suddenly claims an id of the one before. */
+export function sameIds(group: ShardGroup): Omit<RankReport, 'device'> {
+  const { rank, worldSize } = group;
+  return untilError(group, (step) => {
+    const claims = rank === worldSize - 1 && step === STEPS_BEFORE;
+    return argmax(group, 1, 100 * rank - Number(claims));
   });
+}
+
+/** The winner is the first id of the last rank. */
+function argmax(group: ShardGroup, rows: number, vocabStart?: number): number {
+  return tf.tidy(() => startArgmax(group, rows, vocabStart).dataSync()[0]);
+}
+
+function startArgmax(group: ShardGroup, rows: number, vocabStart = 100 * group.rank): tf.Tensor {
+  return vocabParallelArgmax(tf.fill([rows, 100], group.rank), { vocabStart, group });
 }
 
 /** Calls until there is an error. The call that fails on a GPU returns -1, and the group knows why; the next one throws. */

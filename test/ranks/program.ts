@@ -9,11 +9,11 @@ import { joinGroup } from '../../examples/tensor_parallel/join_group';
 import { loadNative } from '../../src/native/load';
 import { usesGpu } from '../../src/native/uses_gpu';
 import { argmaxSteps } from './argmax_steps';
-import { unequalCalls, untilDeath } from './failures';
+import { sameIds, tooWide, unequalCalls, untilDeath, untilExit, wrongArgument } from './failures';
 import type { RankReport } from './report';
 import { topKBits } from './top_k_bits';
 
-const TASKS = { argmaxSteps, topKBits, untilDeath, unequalCalls };
+const TASKS = { argmaxSteps, topKBits, untilDeath, untilExit, unequalCalls, sameIds, wrongArgument, tooWide };
 export type Task = keyof typeof TASKS | 'countGpus';
 
 /** What the first lines of a report say of where it ran. */
@@ -27,10 +27,12 @@ function run(task: Task): RankReport {
   const start = Date.now();
   try {
     const { group, close } = joinGroup(Number(process.env['TIMEOUT_MS']));
+    let report: Partial<RankReport> = {};
     try {
-      return { device: device(), ...TASKS[task](group) };
+      report = TASKS[task](group);
+      return { device: device(), ...report };
     } finally {
-      close();
+      if (report.leavesOpen !== true) close();
     }
   } catch (error) {
     return { device: device(), error: (error as Error).message, waitedMs: Date.now() - start };

@@ -9,6 +9,8 @@ export interface RankReport {
   /** All that was returned, in short: the same in every rank. */
   digest?: string;
   ms?: number;
+  /** It ends without closing the group. */
+  leavesOpen?: true;
   /** Of what was thrown. */
   error?: string;
   /** From the call to its error. */

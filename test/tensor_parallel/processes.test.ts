@@ -1,6 +1,6 @@
 /** Four processes on the CPU, joined over the transport of examples/. test/gpus/ has the same over NCCL. */
 import type { RankEnd } from '../start_ranks';
-import { CPU_STEPS, startRanks } from '../start_ranks';
+import { cpu, CPU_STEPS, startRanks } from '../start_ranks';
 
 const WORLD_SIZE = 4;
 
@@ -35,12 +35,33 @@ describe('four processes', () => {
     }
   });
 
+  it('get an error that names a rank which has exited, and that keeps its code', async () => {
+    const env = () => ({ ...cpu(), LEAVE: 'process.exit' });
+    const ends = await startRanks('untilExit', { worldSize: WORLD_SIZE, timeoutMs: 10000, env });
+    expect(ends[3]).toMatchObject({ code: 7, signal: null });
+    for (const { right, wrong, error } of reports(ends.slice(0, 3))) {
+      expect({ right, wrong }).toEqual({ right: 80, wrong: undefined });
+      expect(error).toMatch(/^Error in vocabParallelArgmax: allGather failed in rank \d: rank 3 has left$/);
+    }
+  });
+
   it('get an error when one of them brings another shape', async () => {
     const ranks = reports(await startRanks('unequalCalls', { worldSize: WORLD_SIZE, timeoutMs: 10000 }));
     for (const { right, wrong, error } of ranks) {
       expect({ right, wrong }).toEqual({ right: 50, wrong: undefined });
       expect(error).toMatch(
         /^Error in vocabParallelArgmax: .*rank 3 makes another call than rank 0: it sends 54 numbers/,
+      );
+    }
+  });
+
+  it('get an error when two of them hold the same id', async () => {
+    const ranks = reports(await startRanks('sameIds', { worldSize: WORLD_SIZE, timeoutMs: 10000 }));
+    for (const { right, wrong, error } of ranks) {
+      expect({ right, wrong }).toEqual({ right: 50, wrong: undefined });
+      expect(error).toBe(
+        "Error in vocabParallelArgmax: argument 'vocabStart' must give every rank ids of its own, but got " +
+          '[200, 300) in rank 2 and [299, 399) in rank 3.',
       );
     }
   });

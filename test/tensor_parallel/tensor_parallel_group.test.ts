@@ -10,6 +10,7 @@ jest.mock('../../src/native/load');
 const native = {
   cudaKernels: jest.fn(() => true),
   openTensorParallelGroup: jest.fn(() => 7),
+  failTensorParallelGroup: jest.fn(),
   closeTensorParallelGroup: jest.fn(),
   tensorParallelGroupError: jest.fn(() => ''),
 };
@@ -18,6 +19,8 @@ const VARIABLES = [...Object.keys(FOUR), 'TORCHELASTIC_USE_AGENT_STORE'];
 
 type CallOfOp = { name: string; attrs: Record<string, unknown>; inputs: number[][]; outputs: number };
 let calls: CallOfOp[];
+/** What the next native op throws. */
+let nativeError: Error | undefined;
 
 /** tfjs's cpu backend as if it were that of tfjs-node on a GPU; it notes which native ops are called. */
 function pretendGpu(): tf.KernelBackend {
@@ -29,6 +32,7 @@ function pretendGpu(): tf.KernelBackend {
   ) => {
     const values = Object.fromEntries(attrs.map((attr) => [attr.name, attr.value]));
     calls.push({ name, attrs: values, inputs: inputs.map(({ shape }) => shape), outputs });
+    if (nativeError !== undefined) throw nativeError;
     return Array.from({ length: outputs }, () => tf.tensor1d([5], 'int32'));
   };
   const backend = (tf.findBackendFactory('cpu') as () => tf.KernelBackend)();
@@ -44,6 +48,7 @@ beforeAll(() => {
 
 beforeEach(async () => {
   calls = [];
+  nativeError = undefined;
   for (const name of VARIABLES) delete process.env[name];
   jest.clearAllMocks();
   await tf.setBackend('tensorflow');
@@ -226,24 +231,50 @@ describe('ops with a TensorParallelGroup', () => {
     });
   });
 
-  it('refuse a group that is closed, has failed, or cannot reach this backend', async () => {
+  it('say that the group has failed, and why', () => {
     const group = create();
-    const { numTensors } = tf.memory();
     const reason = 'rank 1 has not come to LmHeadTopK within 10000 ms';
+    expect(group.error).toBeUndefined();
     native.tensorParallelGroupError.mockReturnValueOnce(reason).mockReturnValueOnce(reason);
     expect([group.error, create({ worldSize: 1 }).error]).toEqual([reason, undefined]);
-    expect(() => topK(group)).toThrow(
-      'Error in lmHeadTopK: the group has failed and can only be closed: rank 1 has not come to LmHeadTopK within 10000 ms',
-    );
+    nativeError = new Error('LmHeadTopK on rank 0 of 2: the tensor-parallel group has failed');
+    expect(() => topK(group)).toThrow(`Error in lmHeadTopK: the group has failed and can only be closed: ${reason}`);
+    expect(native.failTensorParallelGroup).not.toHaveBeenCalled();
+  });
+
+  it('fail the group of all ranks, whatever they throw', async () => {
+    const group = create({ rank: 1 });
+    const { numTensors } = tf.memory();
+    const failures = () => (native.failTensorParallelGroup.mock.calls as unknown[][]).splice(0);
+    nativeError = new Error('OOM when allocating tensor');
+    expect(() => topK(group)).toThrow(nativeError);
+    expect(failures()).toEqual([[7, 'rank 1 could not run lmHeadTopK: OOM when allocating tensor']]);
+    expect(() => argmax(group)).toThrow(nativeError);
+    expect(failures()).toEqual([[7, 'rank 1 could not run vocabParallelArgmax: OOM when allocating tensor']]);
+    nativeError = undefined;
+    expect(() => topK(group, -1)).toThrow("argument 'k' must be");
+    expect(failures()).toMatchObject([[7, expect.stringMatching(/^rank 1 could not run lmHeadTopK: .* 'k' must be/)]]);
+    expect(() => vocabParallelArgmax([1], { group, vocabSise: 1 } as object)).toThrow("got 'vocabSise'");
+    expect(failures()).toHaveLength(1);
     await activate('cpu');
     expect(() => argmax(group)).toThrow('Error in vocabParallelArgmax: NCCL needs a GPU in every process');
+    expect(failures()).toHaveLength(1);
     await tf.setBackend('tensorflow');
+    argmax(group); // the native library knows that the group has failed
+    expect(failures()).toEqual([]);
+    expect(tf.memory().numTensors).toBe(numTensors);
+  });
+
+  it('refuse a group that is closed', () => {
+    const group = create();
+    const { numTensors } = tf.memory();
     group.close();
     group.close();
     expect(native.closeTensorParallelGroup.mock.calls as unknown[][]).toEqual([[7]]);
     expect(group.isClosed).toBe(true);
     expect(() => topK(group)).toThrow("Error in lmHeadTopK: argument 'group' must be a group that is open");
     expect(calls).toEqual([]);
+    expect(native.failTensorParallelGroup).not.toHaveBeenCalled();
     expect(tf.memory().numTensors).toBe(numTensors);
   });
 });

@@ -7,12 +7,14 @@
 namespace lm_head {
 namespace {
 
-// Few rows: small tiles balance better. Many rows: large tiles, so that parts are read less often for each weight.
+// Few rows: small tiles balance better. Many rows: large tiles, so that parts are read less often for each weight, and
+// clusters of blocks that read them together.
 template <class Half, int kRows>
 using ScorerFor = HopperScorer<Half, 2 * kRows, kRows <= 16 ? 2 : 4,
                                kRows <= 8    ? 8
                                : kRows == 16 ? 7
-                                             : 4>;
+                                             : 4,
+                               kRows <= 32 ? 1 : 2>;
 
 template <class Half, int kRows>
 cudaError_t launch(const Plan& plan, const SplitParams& halfParams, Key* lists, Key* againLists, cudaStream_t stream) {
@@ -25,7 +27,7 @@ cudaError_t launch(const Plan& plan, const SplitParams& halfParams, Key* lists, 
   RETURN_IF_ERROR(weightMap.get(
       {args.weight, args.vocabSize, args.weightRowStride, Scorer::kSmallTileVocab, Scorer::kChunk}, &params.weight));
   RETURN_IF_ERROR(partsMap.get({halfParams.parts, static_cast<int64_t>(plan.rowGroups) * 2 * kRows,
-                                halfParams.partsStride, 2 * kRows, Scorer::kChunk},
+                                halfParams.partsStride, Scorer::kPartBox, Scorer::kChunk},
                                &params.parts));
   using RestScorer = PlainRowsScorer<LoadHalf<Half>, Scorer::kWorkers>;
   return launchScan<Scorer, RestScorer>(plan, params, lists, againLists, stream);
@@ -50,7 +52,7 @@ cudaError_t launch(const Plan& plan, const SplitParams& params, Key* lists, Key*
 template <int kRows>
 ScorerShape shapeFor() {
   using Scorer = ScorerFor<__half, kRows>;
-  return {kRows, Scorer::kTileVocab, Scorer::kWorkers, Scorer::kSharedBytes};
+  return {kRows, Scorer::kTileVocab, Scorer::kWorkers, Scorer::kSharedBytes, Scorer::kCluster};
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ cudaError_t launch(const Plan& plan, const SplitParams& splitParams, Key* lists,
   RETURN_IF_ERROR(weightMap.get(
       {args.weight, args.vocabSize, args.weightRowStride, Scorer::kSmallTileVocab, Scorer::kChunk}, &params.weight));
   RETURN_IF_ERROR(partsMap.get({splitParams.parts, static_cast<int64_t>(plan.rowGroups) * 2 * kRows,
-                                splitParams.partsStride, 2 * kRows, Scorer::kChunk},
+                                splitParams.partsStride, Scorer::kPartBox, Scorer::kChunk},
                                &params.parts));
   using RestScorer = PlainRowsScorer<LoadFloatAligned, Scorer::kWorkers>;
   return launchScan<Scorer, RestScorer>(plan, params, lists, againLists, stream);

@@ -5,46 +5,18 @@
 #pragma once
 
 #include "common/hopper_products.cuh"
-#include "lm_head_topk_hopper.cuh"
+#include "lm_head_topk_hopper_copies.cuh"
 
 namespace lm_head {
 
-// Two warpgroups, each 64 ids of the tile against kColumns columns of parts (two a row), and one warp that copies.
+// Two warpgroups, each 64 ids of the tile against kColumns columns of parts.
 template <int kColumns, int kStages>
-class HopperFloatScorer {
+class HopperFloatScorer : public HopperScorerBase<32, 128, kColumns, kStages, 256, 64, 1> {
  public:
-  using Params = HopperScorerParams;
-  static constexpr bool kStartsEarly = false;
-  static constexpr int kWorkers = 256, kThreads = kWorkers + 32, kTileVocab = 128, kSmallTileVocab = 128;
-  static constexpr int kRows = kColumns / 2;
-  static constexpr int kChunk = 32;
+  using Base = HopperScorerBase<32, 128, kColumns, kStages, 256, 64, 1>;
+  using Base::Base, Base::kChunk, Base::kWorkers;
   // Columns in the tensor core's own sum, which truncates, before a plain fp32 addition.
   static constexpr int kFlush = 128;
-  using Ring = ChunkRing<kChunk, kTileVocab, kSmallTileVocab, kColumns, kStages, kWorkers>;
-  static constexpr size_t kSharedBytes = (Ring::kSharedBytes + kRows * sizeof(SplitRow) + 15) / 16 * 16;
-
-  __device__ size_t sharedBytes() const { return kSharedBytes; }
-
-  __device__ HopperFloatScorer(const ScanParams& scan, const Params& params, unsigned char* shared, int64_t rowBegin,
-                               int rows)
-      : args_(scan.args), params_(params), rowBegin_(rowBegin), rows_(rows) {
-    ring_.shared = shared;
-    splitRows_ = reinterpret_cast<SplitRow*>(shared + Ring::kSharedBytes);
-    for (int row = threadIdx.x; row < rows; row += kThreads) splitRows_[row] = params.splitRows[rowBegin + row];
-    chunks_ = static_cast<int>((args_.hiddenSize + kChunk - 1) / kChunk);
-    if (threadIdx.x == 0) ring_.init();
-    __syncthreads();
-  }
-
-  __device__ bool serves(int row) const { return !splitRows_[row].plain; }
-  __device__ const SplitRow* splitRows() const { return splitRows_; }
-
-  __device__ void assist(const Tiling& tiling) {
-    if (threadIdx.x != kWorkers) return;
-    ring_.fill(&params_.weight, &params_.parts, 2 * rowBegin_, tiling, chunks_);
-  }
-
-  __device__ void startWork() {}
 
   __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -81,16 +53,18 @@ class HopperFloatScorer {
   }
 
  private:
+  using Base::args_, Base::rows_, Base::rowBegin_, Base::splitRows_, Base::chunks_, Base::next, Base::release;
+
   // Adds the products of the next chunk.
   __device__ void multiply(float (&products)[kColumns / 2], bool anew, uint32_t (&smallest)[2],
                            uint32_t (&largest)[2]) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const unsigned char* memory = ring_.next();
-    const uint64_t parts = matrixDescriptor(memory + Ring::kWeightBytes);
+    const typename Base::Chunk chunk = next();
+    const uint64_t parts = matrixDescriptor(chunk.parts);
     uint32_t high[4][4], low[4][4];  // of 4 products: ids g and g+8 at term t, then at term t+4
 #pragma unroll
     for (int upper = 0; upper < 2; ++upper) {
-      const unsigned char* row = memory + (threadIdx.x / 32 * 16 + 8 * upper + g) * 128;
+      const unsigned char* row = chunk.weights + (threadIdx.x / 32 * 16 + 8 * upper + g) * 128;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         // The copy engine has stored 16-byte piece p of row r at p ^ (r % 8).
@@ -109,7 +83,7 @@ class HopperFloatScorer {
     }
     commitProducts();
     waitForProducts<0>();
-    ring_.release(ring_.current());
+    release();
   }
 
   // weight = high + low, exactly; the tensor core reads the upper 19 bits of both.
@@ -146,14 +120,6 @@ class HopperFloatScorer {
       if (logSums.wanted()) logSums.add(row, LogSum::of(score));
     }
   }
-
-  const LmHeadTopKArgs& args_;
-  const Params& params_;
-  Ring ring_;
-  int64_t rowBegin_;
-  int rows_;
-  SplitRow* splitRows_;
-  int chunks_;
 };
 
 }  // namespace lm_head

@@ -22,6 +22,7 @@ struct ScanParams {
   const Key* bounds;  // [rows]: only keys below are wanted; null in the first sweep
   RowPool pool;
   LogSum* logSums;  // [rows, gridDim.x], or null
+  int cluster;      // blocks that form a cluster
   // Serve only rows whose candidates were lost in the sweep before, a block a row group; lists hold k and two tiles.
   bool again;
 };
@@ -54,7 +55,8 @@ struct Tile {
 };
 
 // How the vocabulary is cut into tiles, which blocks take in turn: neighbouring ids, which often win together, so go to
-// many blocks. Behind the full rounds each block gets one smaller tile, a multiple of `granularity`.
+// many blocks. Behind the full rounds each block gets one smaller tile, a multiple of `granularity`. All blocks of a
+// cluster have equally many tiles: the last ones may lie behind the vocabulary.
 struct Tiling {
   int64_t vocabSize;
   int64_t fullTiles;
@@ -62,13 +64,14 @@ struct Tiling {
   int fullSize;
   int smallSize;
 
-  __host__ __device__ Tiling(int64_t vocabSize, int64_t blocks, int fullSize, int granularity)
+  __host__ __device__ Tiling(int64_t vocabSize, int64_t blocks, int fullSize, int granularity, int cluster = 1)
       : vocabSize(vocabSize), fullSize(fullSize) {
     fullTiles = vocabSize / fullSize / blocks * blocks;
     const int64_t rest = vocabSize - fullTiles * fullSize, piece = blocks * granularity;
     smallSize = static_cast<int>((rest + piece - 1) / piece) * granularity;
     if (smallSize == 0) smallSize = granularity;
-    tiles = fullTiles + (rest + smallSize - 1) / smallSize;
+    const int64_t smallTiles = (rest + smallSize - 1) / smallSize;
+    tiles = fullTiles + (smallTiles + cluster - 1) / cluster * cluster;
   }
 
   __device__ Tile at(int64_t index) const {
@@ -102,10 +105,10 @@ __device__ inline bool anyOfWorkers(bool mine) {
 
 // A Scorer has: `Params`; kThreads, of which the first kWorkers score; kTileVocab and kSmallTileVocab; `sharedBytes()`,
 // a multiple of 16; a constructor that all threads run, with the shared memory and the block's rows; kStartsEarly:
-// whether that runs before the kernel in front has ended, so that only `prepare()` may read what this one has written;
-// `assist()`, all that the threads behind the workers do; `startWork()`, what workers do first; and `scoreTile(tile,
-// lists, logSums)`, which all workers call and which offers the scores of the ids of `tile` for each row that it
-// `serves`.
+// whether that runs before the kernel in front has ended, whose results only `startWork()` may read then; `assist()`,
+// all that the threads behind the workers do, which wait for that kernel by themselves; `startWork()`, what workers do
+// first; and `scoreTile(tile, lists, logSums)`, which all workers call and which offers the scores of the ids of `tile`
+// for each row that it `serves`.
 //
 // RestScorer: not void where rows may remain that Scorer does not serve: a second sweep, of the same tiles, serves
 // those of `splitRows()`. Nearly always there is none, which costs no launch this way.
@@ -119,7 +122,7 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
   constexpr int kWorkers = Scorer::kWorkers, kTileVocab = Scorer::kTileVocab;
   const int64_t rowBegin = static_cast<int64_t>(blockIdx.y) * params.rowsPerBlock;
   const int rows = static_cast<int>(min(static_cast<int64_t>(params.rowsPerBlock), params.args.rows - rowBegin));
-  const Tiling tiling(params.args.vocabSize, gridDim.x, kTileVocab, Scorer::kSmallTileVocab);
+  const Tiling tiling(params.args.vocabSize, gridDim.x, kTileVocab, Scorer::kSmallTileVocab, params.cluster);
 
   if (params.again) {
     bool lost = false;
@@ -127,15 +130,12 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
     if (!lost) return;
   }
   Scorer scorer(params, scorerParams, shared, rowBegin, rows);
-  if constexpr (Scorer::kStartsEarly) {
-    waitForPreviousKernel();
-    scorer.prepare();
-  }
   // Read from one lane, so that the compiler knows that whole warps take a branch: warpgroup products need that.
   if (__shfl_sync(0xffffffffu, threadIdx.x / 32, 0) >= kWorkers / 32) {
     scorer.assist(tiling);
     return;
   }
+  if constexpr (Scorer::kStartsEarly) waitForPreviousKernel();
   scorer.startWork();
 
   Key* next = reinterpret_cast<Key*>(shared + scorer.sharedBytes());

@@ -52,18 +52,19 @@ class BinaryFewScorer {
     for (int& weight : planeWeights_) asm("" : "+r"(weight));
   }
 
-  __device__ void startWork() {
+  __device__ void prepare() {
     const auto* planes = static_cast<const uint32_t*>(params_.operand) + rowBegin_ * planeWords_;
-    for (int i = threadIdx.x; i < kRows * planeWords_; i += kWorkers) planes_[i] = planes[i];
+    for (int i = threadIdx.x; i < kRows * planeWords_; i += kThreads) planes_[i] = planes[i];
     const int* bases = params_.bases + rowBegin_ * quads_ * 4;
-    for (int i = threadIdx.x; i < kRows * quads_ * 4; i += kWorkers) bases_[i] = bases[i];
+    for (int i = threadIdx.x; i < kRows * quads_ * 4; i += kThreads) bases_[i] = bases[i];
     if (threadIdx.x < rows_) rowScales_[threadIdx.x] = params_.rowScales[rowBegin_ + threadIdx.x];
-    syncWorkers<kWorkers>();
+    __syncthreads();
   }
 
   __device__ void assist(const Tiling&) {
     if constexpr (kBulk) stream_.copyAll();
   }
+  __device__ void startWork() {}
   __device__ bool serves(int) const { return true; }
 
   __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {

@@ -50,19 +50,20 @@ class BinaryHopperScorer {
     rowScales_ = reinterpret_cast<float*>(bases_ + kRows * groups_);
   }
 
-  __device__ void startWork() {
+  __device__ void prepare() {
     const auto* bytes = static_cast<const uint4*>(params_.operand) + rowBegin_ * blocks_ * 8;
-    for (int i = threadIdx.x; i < blocks_ * kBlockBytes / 16; i += kWorkers)
+    for (int i = threadIdx.x; i < blocks_ * kBlockBytes / 16; i += kThreads)
       reinterpret_cast<uint4*>(bytes_)[i] = bytes[i];
     const int* bases = params_.bases + rowBegin_ * groups_;
-    for (int i = threadIdx.x; i < kRows * groups_; i += kWorkers) bases_[i] = largeBase(bases[i]);
+    for (int i = threadIdx.x; i < kRows * groups_; i += kThreads) bases_[i] = largeBase(bases[i]);
     if (threadIdx.x < kRows)
       rowScales_[threadIdx.x] = threadIdx.x < rows_ ? params_.rowScales[rowBegin_ + threadIdx.x] : 0.0f;
     fenceSharedWrites();
-    syncWorkers<kWorkers>();
+    __syncthreads();
   }
 
   __device__ void assist(const Tiling&) { stream_.copyAll(); }
+  __device__ void startWork() {}
   __device__ bool serves(int) const { return true; }
 
   __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {

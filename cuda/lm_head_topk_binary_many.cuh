@@ -54,20 +54,21 @@ class BinaryManyScorer {
     rowScales_ = reinterpret_cast<float*>(bases_ + kRows * groups_);
   }
 
-  __device__ void startWork() {
+  __device__ void prepare() {
     const auto* bytes = static_cast<const uint4*>(params_.operand) + rowBegin_ * blocks_ * 8;
-    for (int i = threadIdx.x; i < kRows * blocks_ * 8; i += kWorkers) bytes_[i] = bytes[i];
+    for (int i = threadIdx.x; i < kRows * blocks_ * 8; i += kThreads) bytes_[i] = bytes[i];
     const int* bases = params_.bases + rowBegin_ * groups_;
-    for (int i = threadIdx.x; i < kRows * groups_; i += kWorkers)
+    for (int i = threadIdx.x; i < kRows * groups_; i += kThreads)
       bases_[i] = kGroup128 ? largeBase(bases[i]) : bases[i];
     if (threadIdx.x < kRows)
       rowScales_[threadIdx.x] = threadIdx.x < rows_ ? params_.rowScales[rowBegin_ + threadIdx.x] : 0.0f;
-    syncWorkers<kWorkers>();
+    __syncthreads();
   }
 
   __device__ void assist(const Tiling&) {
     if constexpr (kBulk) stream_.copyAll();
   }
+  __device__ void startWork() {}
   __device__ bool serves(int) const { return true; }
 
   __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {

@@ -6,32 +6,21 @@
 
 namespace lm_head {
 
-// kWarpgroups warpgroups, each 64 ids of the tile against kColumns columns of parts. Where sums need more registers
-// than an even share, a whole warpgroup of helpers gives up its own.
-template <int kColumns, int kWarpgroups, int kStages, int kCluster>
-using HopperHalfBase =
-    HopperScorerBase<64, kWarpgroups * 64, kColumns, kStages, kWarpgroups * 128, kColumns == 128 ? 128 : 64, kCluster>;
+// Few rows: small tiles balance better. Many rows: large tiles, so that parts are read less often for each weight.
+template <class Half, int kRows>
+using HopperHalfBase = HopperScorerBase<Half, kRows, kRows <= 16 ? 2 : 4,
+                                        kRows <= 8    ? 8
+                                        : kRows == 16 ? 7
+                                                      : 4>;
 
-// The chain of a product is the same for every kColumns: 16 columns a step, kFlush columns in the tensor core's own sum
+// The chain of a product is the same for every kRows: 16 columns a step, kFlush columns in the tensor core's own sum
 // (which truncates; short chains keep that small), then a plain fp32 sum.
-template <class Half, int kColumns, int kWarpgroups, int kStages, int kCluster>
-class HopperScorer : public HopperHalfBase<kColumns, kWarpgroups, kStages, kCluster> {
+template <class Half, int kRows>
+class HopperScorer : public HopperHalfBase<Half, kRows> {
  public:
-  using Base = HopperHalfBase<kColumns, kWarpgroups, kStages, kCluster>;
-  using Base::Base, Base::kChunk, Base::kWorkers;
-  static constexpr bool kMovesRegisters = kColumns == 128;
-  static constexpr int kHelperRegisters = 24, kWorkerRegisters = 112;
+  using Base = HopperHalfBase<Half, kRows>;
+  using Base::Base, Base::kChunk, Base::kColumns, Base::kWorkers;
   static constexpr int kFlush = 256, kGroup = kFlush / kChunk;
-
-  __device__ void assist(const Tiling& tiling) {
-    if constexpr (kMovesRegisters) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kHelperRegisters));
-    Base::assist(tiling);
-  }
-
-  __device__ void startWork() {
-    if constexpr (kMovesRegisters) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kWorkerRegisters));
-    Base::startWork();
-  }
 
   __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
     const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);

@@ -9,12 +9,17 @@
 
 namespace lm_head {
 
-// Two warpgroups, each 64 ids of the tile against kColumns columns of parts.
-template <int kColumns, int kStages>
-class HopperFloatScorer : public HopperScorerBase<32, 128, kColumns, kStages, 256, 64, 1> {
+template <int kRows>
+using HopperFloatBase = HopperScorerBase<float, kRows, 2,
+                                         kRows <= 16   ? 8
+                                         : kRows == 32 ? 6
+                                                       : 5>;
+
+template <int kRows>
+class HopperScorer<float, kRows> : public HopperFloatBase<kRows> {
  public:
-  using Base = HopperScorerBase<32, 128, kColumns, kStages, 256, 64, 1>;
-  using Base::Base, Base::kChunk, Base::kWorkers;
+  using Base = HopperFloatBase<kRows>;
+  using Base::Base, Base::kChunk, Base::kColumns, Base::kWorkers;
   // Columns in the tensor core's own sum, which truncates, before a plain fp32 addition.
   static constexpr int kFlush = 128;
 

@@ -53,7 +53,6 @@ struct ScorerShape {
   int tileVocab;
   int workers;
   size_t sharedBytes;
-  int cluster = 1;  // blocks that share copies, where the blocks of a row group form whole clusters
 };
 
 // The shape of one sweep.
@@ -104,7 +103,6 @@ struct Plan {
         blocks = static_cast<int>(std::max<int64_t>(1, args.vocabSize * 3 / 8 / scan.listCapacity));
       globalListKeys = scan.listCapacity;
     }
-    scan.cluster = blocks % shape.cluster == 0 ? shape.cluster : 1;
     const int64_t handedOver = static_cast<int64_t>(blocks) * k;
     scan.pool.blocks = blocks;
     scan.pool.publishedRank = (k + blocks - 1) / blocks;
@@ -139,18 +137,18 @@ cudaError_t launchScan(const Plan& plan, const typename Scorer::Params& params, 
                                          static_cast<int>(plan.device.sharedBytes)));
     allowedOn = plan.device.index;
   }
-  const auto launch = [&](const ScanParams& scan, int blocks) {
+  const auto launch = [&](ScanParams scan, int blocks) {
+    scan.tiling = Tiling(scan.args.vocabSize, blocks, Scorer::kTileVocab, Scorer::kSmallTileVocab);
     const size_t bytes =
         plan.scorer.sharedBytes + listBytes(scan, Scorer::kWorkers / 32, scan.lists == nullptr ? scan.listCapacity : 0);
-    return launchDependent(plan.device.computeCapability, kernel, Grid(dim3(blocks, plan.rowGroups), scan.cluster),
-                           Scorer::kThreads, bytes, stream, scan, params);
+    return launchDependent(plan.device.computeCapability, kernel, dim3(blocks, plan.rowGroups), Scorer::kThreads, bytes,
+                           stream, scan, params);
   };
   ScanParams scan = plan.scan;
   scan.lists = plan.globalListKeys > 0 ? lists : nullptr;
   RETURN_IF_ERROR(launch(scan, plan.blocks));
   if (!plan.mayLose) return cudaSuccess;
   scan.again = true;
-  scan.cluster = 1;
   scan.logSums = nullptr;
   scan.lists = againLists;
   scan.listCapacity = plan.againCapacity;

@@ -11,9 +11,43 @@
 
 namespace lm_head {
 
+// Ids [firstId, firstId + size), scored together.
+struct Tile {
+  int64_t firstId;
+  int size;
+};
+
+// How the vocabulary is cut into tiles, which blocks take in turn: neighbouring ids, which often win together, so go to
+// many blocks. Behind the full rounds each block gets one smaller tile, a multiple of `granularity`.
+struct Tiling {
+  int64_t vocabSize = 0;
+  int64_t fullTiles = 0;
+  int64_t tiles = 0;
+  int fullSize = 0;
+  int smallSize = 0;
+
+  Tiling() = default;
+
+  // On the host where possible, for 64-bit divisions take long on the device.
+  __host__ __device__ Tiling(int64_t vocabSize, int64_t blocks, int fullSize, int granularity)
+      : vocabSize(vocabSize), fullSize(fullSize) {
+    fullTiles = vocabSize / fullSize / blocks * blocks;
+    const int64_t rest = vocabSize - fullTiles * fullSize, piece = blocks * granularity;
+    smallSize = static_cast<int>((rest + piece - 1) / piece) * granularity;
+    if (smallSize == 0) smallSize = granularity;
+    tiles = fullTiles + (rest + smallSize - 1) / smallSize;
+  }
+
+  __device__ Tile at(int64_t index) const {
+    if (index < fullTiles) return {index * fullSize, fullSize};
+    return {fullTiles * fullSize + (index - fullTiles) * smallSize, smallSize};
+  }
+};
+
 // What one launch of the sweep is given, beside what its Scorer needs.
 struct ScanParams {
   LmHeadTopKArgs args;
+  Tiling tiling;
   int k;              // results of this sweep, at most kMaxKPerSweep
   int rowsPerBlock;   // blockIdx.y serves rows from blockIdx.y * rowsPerBlock on
   int listCapacity;   // keys that a list has room for
@@ -22,7 +56,6 @@ struct ScanParams {
   const Key* bounds;  // [rows]: only keys below are wanted; null in the first sweep
   RowPool pool;
   LogSum* logSums;  // [rows, gridDim.x], or null
-  int cluster;      // blocks that form a cluster
   // Serve only rows whose candidates were lost in the sweep before, a block a row group; lists hold k and two tiles.
   bool again;
 };
@@ -47,38 +80,6 @@ __host__ __device__ inline size_t listBytes(const ScanParams& params, int warps,
   return rows * (sharedKeys * sizeof(Key) + 2 * sizeof(Key) + sizeof(int) + sizeof(float)) + sums +
          warps * sizeof(SelectScratch);
 }
-
-// Ids [firstId, firstId + size), scored together.
-struct Tile {
-  int64_t firstId;
-  int size;
-};
-
-// How the vocabulary is cut into tiles, which blocks take in turn: neighbouring ids, which often win together, so go to
-// many blocks. Behind the full rounds each block gets one smaller tile, a multiple of `granularity`. All blocks of a
-// cluster have equally many tiles: the last ones may lie behind the vocabulary.
-struct Tiling {
-  int64_t vocabSize;
-  int64_t fullTiles;
-  int64_t tiles;
-  int fullSize;
-  int smallSize;
-
-  __host__ __device__ Tiling(int64_t vocabSize, int64_t blocks, int fullSize, int granularity, int cluster = 1)
-      : vocabSize(vocabSize), fullSize(fullSize) {
-    fullTiles = vocabSize / fullSize / blocks * blocks;
-    const int64_t rest = vocabSize - fullTiles * fullSize, piece = blocks * granularity;
-    smallSize = static_cast<int>((rest + piece - 1) / piece) * granularity;
-    if (smallSize == 0) smallSize = granularity;
-    const int64_t smallTiles = (rest + smallSize - 1) / smallSize;
-    tiles = fullTiles + (smallTiles + cluster - 1) / cluster * cluster;
-  }
-
-  __device__ Tile at(int64_t index) const {
-    if (index < fullTiles) return {index * fullSize, fullSize};
-    return {fullTiles * fullSize + (index - fullTiles) * smallSize, smallSize};
-  }
-};
 
 // A barrier of the first kWorkers threads of the block.
 template <int kWorkers>
@@ -105,10 +106,10 @@ __device__ inline bool anyOfWorkers(bool mine) {
 
 // A Scorer has: `Params`; kThreads, of which the first kWorkers score; kTileVocab and kSmallTileVocab; `sharedBytes()`,
 // a multiple of 16; a constructor that all threads run, with the shared memory and the block's rows; kStartsEarly:
-// whether that runs before the kernel in front has ended, whose results only `startWork()` may read then; `assist()`,
-// all that the threads behind the workers do, which wait for that kernel by themselves; `startWork()`, what workers do
-// first; and `scoreTile(tile, lists, logSums)`, which all workers call and which offers the scores of the ids of `tile`
-// for each row that it `serves`.
+// whether that runs before the kernel in front has ended, so that only `prepare()` may read what this one has written;
+// `assist()`, all that the threads behind the workers do; `startWork()`, what workers do first; and `scoreTile(tile,
+// lists, logSums)`, which all workers call and which offers the scores of the ids of `tile` for each row that it
+// `serves`.
 //
 // RestScorer: not void where rows may remain that Scorer does not serve: a second sweep, of the same tiles, serves
 // those of `splitRows()`. Nearly always there is none, which costs no launch this way.
@@ -122,7 +123,7 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
   constexpr int kWorkers = Scorer::kWorkers, kTileVocab = Scorer::kTileVocab;
   const int64_t rowBegin = static_cast<int64_t>(blockIdx.y) * params.rowsPerBlock;
   const int rows = static_cast<int>(min(static_cast<int64_t>(params.rowsPerBlock), params.args.rows - rowBegin));
-  const Tiling tiling(params.args.vocabSize, gridDim.x, kTileVocab, Scorer::kSmallTileVocab, params.cluster);
+  const Tiling& tiling = params.tiling;
 
   if (params.again) {
     bool lost = false;
@@ -130,12 +131,15 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
     if (!lost) return;
   }
   Scorer scorer(params, scorerParams, shared, rowBegin, rows);
+  if constexpr (Scorer::kStartsEarly) {
+    waitForPreviousKernel();
+    scorer.prepare();
+  }
   // Read from one lane, so that the compiler knows that whole warps take a branch: warpgroup products need that.
   if (__shfl_sync(0xffffffffu, threadIdx.x / 32, 0) >= kWorkers / 32) {
     scorer.assist(tiling);
     return;
   }
-  if constexpr (Scorer::kStartsEarly) waitForPreviousKernel();
   scorer.startWork();
 
   Key* next = reinterpret_cast<Key*>(shared + scorer.sharedBytes());

@@ -19,28 +19,19 @@ __device__ inline void allowNextKernel() {
 #endif
 }
 
-// Blocks of a launch, of which `cluster` neighbours in x form a cluster (compute capability 9.0 and later).
-struct Grid {
-  dim3 blocks;
-  unsigned cluster;
-  Grid(dim3 blocks, unsigned cluster = 1) : blocks(blocks), cluster(cluster) {}
-};
-
 template <class... Parameters>
-cudaError_t launchDependent(int computeCapability, void (*kernel)(Parameters...), const Grid& grid, unsigned threads,
+cudaError_t launchDependent(int computeCapability, void (*kernel)(Parameters...), dim3 grid, unsigned threads,
                             size_t sharedBytes, cudaStream_t stream, Parameters... arguments) {
-  cudaLaunchAttribute attributes[2]{};
-  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
-  attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim = {grid.cluster, 1, 1};
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
-  config.gridDim = grid.blocks;
+  config.gridDim = grid;
   config.blockDim = dim3(threads);
   config.dynamicSmemBytes = sharedBytes;
   config.stream = stream;
-  config.attrs = attributes;
-  config.numAttrs = computeCapability < 90 ? 0 : grid.cluster == 1 ? 1 : 2;
+  config.attrs = &attribute;
+  config.numAttrs = computeCapability >= 90 ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 

@@ -20,39 +20,6 @@ __device__ inline void copyTensorBox(void* shared, const CUtensorMap* map, int c
       : "memory");
 }
 
-// The same, for the blocks of the cluster that `blocks` has bits of: to the place of `shared` in the shared memory of
-// each, and on its own barrier in the place of `barrier`.
-__device__ inline void copyTensorBox(void* shared, const CUtensorMap* map, int column, int row, uint64_t* barrier,
-                                     uint64_t policy, uint16_t blocks) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint "
-      "[%0], [%1, {%3, %4}], [%2], %6, %5;" ::"r"(sharedAddress(shared)),
-      "l"(map), "r"(sharedAddress(barrier)), "r"(column), "r"(row), "l"(policy), "h"(blocks)
-      : "memory");
-}
-
-// The number of this block in its cluster.
-__device__ inline int clusterRank() {
-  int rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
-
-// A barrier of all threads of the cluster that have not exited.
-__device__ inline void syncCluster() { asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory"); }
-
-// Arrives at the barrier in the place of `barrier` in the shared memory of block `rank` of the cluster.
-__device__ inline void arriveAt(uint64_t* barrier, int rank) {
-  asm volatile(
-      "{\n"
-      ".reg .b32 remote;\n"
-      "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n"
-      "}\n" ::"r"(sharedAddress(barrier)),
-      "r"(rank)
-      : "memory");
-}
-
 // A matrix of rows of 128 bytes in shared memory, 1024-byte aligned, swizzled by the copy engine (128-byte pattern).
 __device__ inline uint64_t matrixDescriptor(const void* shared) {
   constexpr uint64_t kSwizzle128 = 1ull << 62, kEightRows = (1024ull >> 4) << 32, kUnused = 1ull << 16;

@@ -32,6 +32,7 @@ class HopperScorer : public HopperHalfBase<Half, kRows> {
       }
       return;
     }
+    const IdPair ids(args_, tile.firstId + threadIdx.x / 32 * 16);
     float products[kColumns / 2];
     float sums[kColumns / 8][2] = {};
     int chunk = 0;
@@ -44,17 +45,12 @@ class HopperScorer : public HopperHalfBase<Half, kRows> {
       for (bool first = true; chunk < chunks_; ++chunk, first = false) multiply(products, warpgroup, first);
       addProducts(products, sums);
     }
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const int64_t id = tile.firstId + threadIdx.x / 32 * 16 + g;
-#pragma unroll
-    for (int i = 0; i < kColumns / 8; ++i) {
-      offerPair(lists, args_, splitRows_, 4 * i + t, rows_, id, id + 8, sums[i]);
-    }
+    offerPairs(lists, splitRows_, ids, sums);
     if (logSums.wanted()) logSums.add(sums);
   }
 
  private:
-  using Base::args_, Base::rows_, Base::splitRows_, Base::chunks_, Base::next, Base::release;
+  using Base::args_, Base::splitRows_, Base::chunks_, Base::next, Base::release;
 
   // Adds the products of the next chunk. They are waited for at once, so that its stage is filled again at once: while
   // they run, there are those of other warpgroups.

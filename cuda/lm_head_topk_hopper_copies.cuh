@@ -57,7 +57,7 @@ class HopperScorerBase {
 
   __device__ void prepare() {
     waitForPreviousKernel();
-    for (int row = threadIdx.x; row < rows_; row += kThreads) splitRows_[row] = params_.splitRows[rowBegin_ + row];
+    loadSplitRows<kRows>(params_.splitRows + rowBegin_, rows_, splitRows_);
     __syncthreads();
   }
 

@@ -24,7 +24,8 @@ class HopperScorer<float, kRows> : public HopperFloatBase<kRows> {
   static constexpr int kFlush = 128;
 
   __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int64_t firstId = tile.firstId + threadIdx.x / 32 * 16;
+    IdPair ids(args_, firstId);
     float products[kColumns / 2];
     float sums[kColumns / 8][2] = {};
     uint32_t smallest[2] = {~0u, ~0u},
@@ -40,20 +41,17 @@ class HopperScorer<float, kRows> : public HopperFloatBase<kRows> {
         sums[i][1] += joinParts<float>(products[4 * i + 2], products[4 * i + 3]);
       }
     }
-    const int64_t id = tile.firstId + threadIdx.x / 32 * 16 + g;
-    const bool odd[2] = {isOdd(smallest[0], largest[0]), isOdd(smallest[1], largest[1])};
-    // Ids behind the vocabulary and odd ones are not offered here: an id at its end is what offerPair leaves out.
-    const int64_t lowerId = odd[0] ? args_.vocabSize : id, upperId = odd[1] ? args_.vocabSize : id + 8;
-#pragma unroll
-    for (int i = 0; i < kColumns / 8; ++i) {
-      offerPair(lists, args_, splitRows_, 4 * i + t, rows_, lowerId, upperId, sums[i]);
+    uint32_t odd[2];  // a bit for each of the warp's ids g, and g+8
+    for (const int half : {0, 1}) {
+      const bool own = isOdd(smallest[half], largest[half]);
+      odd[half] = __ballot_sync(0xffffffffu, own && ids.scored[half] && threadIdx.x % 4 == 0);
+      ids.scored[half] &= !own;
     }
+    offerPairs(lists, splitRows_, ids, sums);
     if (logSums.wanted()) logSums.add(sums);
-    for (int half = 0; half < 2; ++half) {
-      uint32_t lanes = __ballot_sync(0xffffffffu, odd[half] && id + 8 * half < args_.vocabSize && t == 0);
-      for (; lanes != 0; lanes &= lanes - 1) {
-        scoreAgain(tile.firstId + threadIdx.x / 32 * 16 + 8 * half + __ffs(lanes) / 4, lists, logSums);
-      }
+    for (const int half : {0, 1}) {
+      for (uint32_t lanes = odd[half]; lanes != 0; lanes &= lanes - 1)
+        scoreAgain(firstId + 8 * half + __ffs(lanes) / 4, lists, logSums);
     }
   }
 

@@ -130,7 +130,7 @@ class HalfScorer {
       for (int piece = threadIdx.x; piece < 8 * kColumnTiles * kPiecesPerColumn; piece += kThreads) {
         const int part = piece / kPiecesPerColumn, offset = piece % kPiecesPerColumn;
         copyAsync16(stage + kWeightBytes + part * kPartPitch + offset * 16,
-                    parts_ + part * partsStride_ + static_cast<int64_t>(issueChunk_) * kChunk + offset * 8, true);
+                    parts_ + part * partsStride_ + static_cast<int64_t>(issueChunk_) * kChunk + offset * 8);
       }
       if (++issueStage_ == kStages) issueStage_ = 0;
       if (++issueChunk_ == chunks_) {

@@ -198,7 +198,7 @@ cudaError_t launchSplit(const Plan& plan, const Buffers& buffers, cudaStream_t s
 template <class Half>
 cudaError_t launchHalf(const Plan& plan, bool hopper, const Buffers& buffers, cudaStream_t stream) {
   const SplitParams params{buffers.parts, partsStride(plan.scan.args), buffers.splitRows};
-  if (hopper) return launchHopper(plan, params, buffers.lists, buffers.againLists, stream);
+  if (hopper) return launchHopperHalf(plan, params, buffers.lists, buffers.againLists, stream);
   return launchPortable<Half>(plan, params, buffers, stream);
 }
 
@@ -220,7 +220,7 @@ struct FormatPlan {
 
  private:
   ScorerShape shape(const LmHeadTopKArgs& args, const Device& device) const {
-    if (hopper) return isHalf(args.format) ? hopperShape(args) : hopperFloatShape(args);
+    if (hopper) return isHalf(args.format) ? hopperHalfShape(args) : hopperFloatShape(args);
     if (isHalf(args.format)) return portableShape(args, device);
     return args.format == HeadFormat::kBinary ? binaryShape(args, binary, device) : plainShape(args, device);
   }

@@ -51,11 +51,11 @@ class HalfScorer {
   __device__ size_t sharedBytes() const { return kSharedBytes; }
 
   __device__ HalfScorer(const ScanParams& scan, const Params& params, unsigned char* shared, int64_t rowBegin, int rows)
-      : args_(scan.args), shared_(shared), rows_(rows) {
+      : args_(scan.args), shared_(shared) {
     parts_ = static_cast<const Half*>(params.parts) + 2 * rowBegin * params.partsStride;
     partsStride_ = params.partsStride;
     splitRows_ = reinterpret_cast<SplitRow*>(shared + kStages * kStageBytes);
-    for (int row = threadIdx.x; row < rows; row += kThreads) splitRows_[row] = params.splitRows[rowBegin + row];
+    loadSplitRows<kRows>(params.splitRows + rowBegin, rows, splitRows_);
     chunks_ = static_cast<int>((args_.hiddenSize + kChunk - 1) / kChunk);
     tiles_ = (args_.vocabSize + kTileVocab - 1) / kTileVocab;
     issueTile_ = blockIdx.x;
@@ -70,6 +70,7 @@ class HalfScorer {
 
   __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const IdPair ids(args_, tile.firstId + threadIdx.x / 32 * 16);
     float sums[kColumnTiles][4] = {};
     for (int chunk = 0; chunk < chunks_; ++chunk) {
       waitForCopies<kStages - 2>();
@@ -96,14 +97,13 @@ class HalfScorer {
         for (int i = 0; i < 4; ++i) sums[column][i] += products[column][i];
       }
     }
-    const int64_t id = tile.firstId + threadIdx.x / 32 * 16 + g;
     float scores[kColumnTiles][2];
 #pragma unroll
     for (int column = 0; column < kColumnTiles; ++column) {
       scores[column][0] = joinParts<Half>(sums[column][0], sums[column][1]);
       scores[column][1] = joinParts<Half>(sums[column][2], sums[column][3]);
-      offerPair(lists, args_, splitRows_, column * 4 + t, rows_, id, id + 8, scores[column]);
     }
+    offerPairs(lists, splitRows_, ids, scores);
     if (logSums.wanted()) logSums.add(scores);
   }
 
@@ -130,7 +130,7 @@ class HalfScorer {
       for (int piece = threadIdx.x; piece < 8 * kColumnTiles * kPiecesPerColumn; piece += kThreads) {
         const int part = piece / kPiecesPerColumn, offset = piece % kPiecesPerColumn;
         copyAsync16(stage + kWeightBytes + part * kPartPitch + offset * 16,
-                    parts_ + part * partsStride_ + static_cast<int64_t>(issueChunk_) * kChunk + offset * 8, true);
+                    parts_ + part * partsStride_ + static_cast<int64_t>(issueChunk_) * kChunk + offset * 8);
       }
       if (++issueStage_ == kStages) issueStage_ = 0;
       if (++issueChunk_ == chunks_) {
@@ -143,7 +143,6 @@ class HalfScorer {
 
   const LmHeadTopKArgs& args_;
   unsigned char* shared_;
-  int rows_;
   const Half* parts_;
   int64_t partsStride_;
   SplitRow* splitRows_;

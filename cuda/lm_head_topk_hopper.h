@@ -7,9 +7,10 @@
 
 namespace lm_head {
 
-ScorerShape hopperShape(const LmHeadTopKArgs& args);
+ScorerShape hopperHalfShape(const LmHeadTopKArgs& args);
 
-cudaError_t launchHopper(const Plan& plan, const SplitParams& params, Key* lists, Key* againLists, cudaStream_t stream);
+cudaError_t launchHopperHalf(const Plan& plan, const SplitParams& params, Key* lists, Key* againLists,
+                             cudaStream_t stream);
 
 ScorerShape hopperFloatShape(const LmHeadTopKArgs& args);
 

@@ -5,49 +5,27 @@
 #pragma once
 
 #include "common/hopper_products.cuh"
-#include "lm_head_topk_hopper.cuh"
+#include "lm_head_topk_hopper_copies.cuh"
 
 namespace lm_head {
 
-// Two warpgroups, each 64 ids of the tile against kColumns columns of parts (two a row), and one warp that copies.
-template <int kColumns, int kStages>
-class HopperFloatScorer {
+template <int kRows>
+using HopperFloatBase = HopperScorerBase<float, kRows, 2,
+                                         kRows <= 16   ? 8
+                                         : kRows == 32 ? 6
+                                                       : 5>;
+
+template <int kRows>
+class HopperScorer<float, kRows> : public HopperFloatBase<kRows> {
  public:
-  using Params = HopperScorerParams;
-  static constexpr bool kStartsEarly = false;
-  static constexpr int kWorkers = 256, kThreads = kWorkers + 32, kTileVocab = 128, kSmallTileVocab = 128;
-  static constexpr int kRows = kColumns / 2;
-  static constexpr int kChunk = 32;
+  using Base = HopperFloatBase<kRows>;
+  using Base::Base, Base::kChunk, Base::kColumns, Base::kWorkers;
   // Columns in the tensor core's own sum, which truncates, before a plain fp32 addition.
   static constexpr int kFlush = 128;
-  using Ring = ChunkRing<kChunk, kTileVocab, kSmallTileVocab, kColumns, kStages, kWorkers>;
-  static constexpr size_t kSharedBytes = (Ring::kSharedBytes + kRows * sizeof(SplitRow) + 15) / 16 * 16;
-
-  __device__ size_t sharedBytes() const { return kSharedBytes; }
-
-  __device__ HopperFloatScorer(const ScanParams& scan, const Params& params, unsigned char* shared, int64_t rowBegin,
-                               int rows)
-      : args_(scan.args), params_(params), rowBegin_(rowBegin), rows_(rows) {
-    ring_.shared = shared;
-    splitRows_ = reinterpret_cast<SplitRow*>(shared + Ring::kSharedBytes);
-    for (int row = threadIdx.x; row < rows; row += kThreads) splitRows_[row] = params.splitRows[rowBegin + row];
-    chunks_ = static_cast<int>((args_.hiddenSize + kChunk - 1) / kChunk);
-    if (threadIdx.x == 0) ring_.init();
-    __syncthreads();
-  }
-
-  __device__ bool serves(int row) const { return !splitRows_[row].plain; }
-  __device__ const SplitRow* splitRows() const { return splitRows_; }
-
-  __device__ void assist(const Tiling& tiling) {
-    if (threadIdx.x != kWorkers) return;
-    ring_.fill(&params_.weight, &params_.parts, 2 * rowBegin_, tiling, chunks_);
-  }
-
-  __device__ void startWork() {}
 
   __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int64_t firstId = tile.firstId + threadIdx.x / 32 * 16;
+    IdPair ids(args_, firstId);
     float products[kColumns / 2];
     float sums[kColumns / 8][2] = {};
     uint32_t smallest[2] = {~0u, ~0u},
@@ -63,34 +41,33 @@ class HopperFloatScorer {
         sums[i][1] += joinParts<float>(products[4 * i + 2], products[4 * i + 3]);
       }
     }
-    const int64_t id = tile.firstId + threadIdx.x / 32 * 16 + g;
-    const bool odd[2] = {isOdd(smallest[0], largest[0]), isOdd(smallest[1], largest[1])};
-    // Ids behind the vocabulary and odd ones are not offered here: an id at its end is what offerPair leaves out.
-    const int64_t lowerId = odd[0] ? args_.vocabSize : id, upperId = odd[1] ? args_.vocabSize : id + 8;
-#pragma unroll
-    for (int i = 0; i < kColumns / 8; ++i) {
-      offerPair(lists, args_, splitRows_, 4 * i + t, rows_, lowerId, upperId, sums[i]);
+    uint32_t odd[2];  // a bit for each of the warp's ids g, and g+8
+    for (const int half : {0, 1}) {
+      const bool own = isOdd(smallest[half], largest[half]);
+      odd[half] = __ballot_sync(0xffffffffu, own && ids.scored[half] && threadIdx.x % 4 == 0);
+      ids.scored[half] &= !own;
     }
+    offerPairs(lists, splitRows_, ids, sums);
     if (logSums.wanted()) logSums.add(sums);
-    for (int half = 0; half < 2; ++half) {
-      uint32_t lanes = __ballot_sync(0xffffffffu, odd[half] && id + 8 * half < args_.vocabSize && t == 0);
-      for (; lanes != 0; lanes &= lanes - 1) {
-        scoreAgain(tile.firstId + threadIdx.x / 32 * 16 + 8 * half + __ffs(lanes) / 4, lists, logSums);
-      }
+    for (const int half : {0, 1}) {
+      for (uint32_t lanes = odd[half]; lanes != 0; lanes &= lanes - 1)
+        scoreAgain(firstId + 8 * half + __ffs(lanes) / 4, lists, logSums);
     }
   }
 
  private:
+  using Base::args_, Base::rows_, Base::rowBegin_, Base::splitRows_, Base::chunks_, Base::next, Base::release;
+
   // Adds the products of the next chunk.
   __device__ void multiply(float (&products)[kColumns / 2], bool anew, uint32_t (&smallest)[2],
                            uint32_t (&largest)[2]) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const unsigned char* memory = ring_.next();
-    const uint64_t parts = matrixDescriptor(memory + Ring::kWeightBytes);
+    const typename Base::Chunk chunk = next();
+    const uint64_t parts = matrixDescriptor(chunk.parts);
     uint32_t high[4][4], low[4][4];  // of 4 products: ids g and g+8 at term t, then at term t+4
 #pragma unroll
     for (int upper = 0; upper < 2; ++upper) {
-      const unsigned char* row = memory + (threadIdx.x / 32 * 16 + 8 * upper + g) * 128;
+      const unsigned char* row = chunk.weights + (threadIdx.x / 32 * 16 + 8 * upper + g) * 128;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         // The copy engine has stored 16-byte piece p of row r at p ^ (r % 8).
@@ -109,7 +86,7 @@ class HopperFloatScorer {
     }
     commitProducts();
     waitForProducts<0>();
-    ring_.release(ring_.current());
+    release();
   }
 
   // weight = high + low, exactly; the tensor core reads the upper 19 bits of both.
@@ -146,14 +123,6 @@ class HopperFloatScorer {
       if (logSums.wanted()) logSums.add(row, LogSum::of(score));
     }
   }
-
-  const LmHeadTopKArgs& args_;
-  const Params& params_;
-  Ring ring_;
-  int64_t rowBegin_;
-  int rows_;
-  SplitRow* splitRows_;
-  int chunks_;
 };
 
 }  // namespace lm_head

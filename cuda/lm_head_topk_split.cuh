@@ -139,22 +139,56 @@ __device__ inline float joinParts(float high, float low) {
   return finite ? fmaf(low, kLowScale, high) : high;
 }
 
-// Makes a lane's two scores of a row from sums of a dot product, before the row's scale and bias, and offers them;
-// -inf where the row is not served or an id not in the vocabulary.
-template <class Lists>
-__device__ inline void offerPair(Lists& lists, const LmHeadTopKArgs& args, const SplitRow* splitRows, int row, int rows,
-                                 int64_t lowerId, int64_t upperId, float (&sums)[2]) {
-  const bool served = row < rows && !splitRows[row].plain;
-  const float scale = served ? splitRows[row].scale : 0.0f;
-#pragma unroll
-  for (const int half : {0, 1}) {
-    const int64_t id = half ? upperId : lowerId;
-    if (served && id < args.vocabSize) {
-      sums[half] = finishScore(__fmul_rn(sums[half], scale), args.bias, id);
-      lists.offer(row, sums[half], static_cast<uint32_t>(id));
-    } else {
-      sums[half] = -INFINITY;
+// The two ids of 16 that a lane of a warp scores. `bias` is to be loaded long before it is needed.
+struct IdPair {
+  uint32_t lower;
+  bool scored[2];  // not those behind the vocabulary
+  float bias[2];
+
+  __device__ IdPair(const LmHeadTopKArgs& args, int64_t firstId) {
+    const int64_t id = firstId + threadIdx.x % 32 / 4;
+    lower = static_cast<uint32_t>(id);
+    for (const int half : {0, 1}) {
+      scored[half] = id + 8 * half < args.vocabSize;
+      bias[half] = scored[half] ? biasOf(args.bias, id + 8 * half) : 0.0f;
     }
+  }
+};
+
+// All threads of a block load its rows; those behind the last one, up to kRows, look like rows that are not split.
+template <int kRows>
+__device__ inline void loadSplitRows(const SplitRow* splitRows, int rows, SplitRow* shared) {
+  for (int row = threadIdx.x; row < kRows; row += blockDim.x)
+    shared[row] = row < rows ? splitRows[row] : SplitRow{1.0f, true};
+}
+
+// Makes a lane's scores, two of row 4i + t in sums[i], from sums of dot products, before the rows' scales and bias, and
+// offers them; -inf where the row is not split or the id is not scored.
+template <int kPairs, class Lists>
+__device__ inline void offerPairs(Lists& lists, const SplitRow* splitRows, const IdPair& ids,
+                                  float (&sums)[kPairs][2]) {
+  const int t = threadIdx.x % 4;
+  uint32_t candidates = 0;
+#pragma unroll
+  for (int i = 0; i < kPairs; ++i) {
+    const SplitRow row = splitRows[4 * i + t];
+    const float least = lists.leastScore(4 * i + t);
+#pragma unroll
+    for (const int half : {0, 1}) {
+      const bool scored = !row.plain && ids.scored[half];
+      const float score = finishScore(__fmul_rn(sums[i][half], row.scale), ids.bias[half]);
+      if (scored && !(score < least)) candidates |= 1u << (2 * i + half);
+      sums[i][half] = scored ? score : -INFINITY;
+    }
+  }
+  if (candidates == 0) return;
+  // Seldom: once in the code, by way of an array that can be indexed, where each score for itself would be long.
+  float scores[2 * kPairs];
+#pragma unroll
+  for (int i = 0; i < 2 * kPairs; ++i) scores[i] = sums[i / 2][i % 2];
+  for (; candidates != 0; candidates &= candidates - 1) {
+    const int i = __ffs(candidates) - 1;
+    lists.offer(4 * (i / 2) + t, scores[i], ids.lower + 8 * (i % 2));
   }
 }
 

@@ -9,6 +9,15 @@ namespace lm_head {
 // exp(x - max) for x <= max; 1 where both are the same infinity. NaN stays NaN.
 __device__ inline float expOfDifference(float x, float max) { return x == max ? 1.0f : __expf(x - max); }
 
+constexpr float kLog2E = 1.44269504f;
+
+// 2^x; results below 2^-126 are 0.
+__device__ inline float exp2Approximate(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
 // sum * exp(max)
 struct LogSum {
   float max;
@@ -36,11 +45,10 @@ __device__ inline LogSum sumOfEightLanes(float first, float second) {
 }
 
 // The running sums of a block, a slot for each warp and row, so that every addition has its fixed place in the order. A
-// slot's `max` is the largest score only up to kHeadroom: it stays while no score exceeds it by more, which spares
-// the scaling of what was summed before. Sums stay far from overflow so, and the exponentials as exact as they are near
-// 0.
+// slot's `max` need not be the largest score: it stays while what is added to its sum is at most kHeadroom, which
+// spares the scaling of what was summed before. Sums stay far from overflow so.
 struct LogSums {
-  static constexpr float kHeadroom = 16.0f;
+  static constexpr float kHeadroom = 0x1p24f;
 
   LogSum* slots;   // [warps, rowsPerBlock], shared; null where nobody asked for sums
   LogSum* blocks;  // [rows, gridDim.x], global
@@ -66,26 +74,42 @@ struct LogSums {
   // A warp adds its scores: lane 4g + t has two of row 4i + t in scores[i], -inf where there is none.
   template <int kPairs>
   __device__ void add(const float (&scores)[kPairs][2]) {
-    const int lane = threadIdx.x % 32, t = lane % 4;
+    const int t = threadIdx.x % 4;
     LogSum* slots = slotsOfWarp();
     float sums[kPairs];
-    bool fits = true;
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
-      const float max = slots[4 * i + t].max;
-      const float first = scores[i][0] - max, second = scores[i][1] - max;
-      fits &= first <= kHeadroom && second <= kHeadroom;  // not so for NaN
-      sums[i] = __expf(first) + __expf(second);
+      const float offset = -slots[4 * i + t].max * kLog2E;
+      sums[i] =
+          exp2Approximate(fmaf(scores[i][0], kLog2E, offset)) + exp2Approximate(fmaf(scores[i][1], kLog2E, offset));
     }
-    if (__all_sync(0xffffffffu, fits)) {
-      addOverLanes<4, kPairs>(sums, 0, slots);
-    } else {
+    const int first = overLanes<4, kPairs>(sums, 0, Plus());
+    constexpr int kOwn = kPairs > 8 ? kPairs / 8 : 1;
+    const bool owner = threadIdx.x % 32 / 4 < kPairs;  // the others have the same sums as lanes below
+    bool fits = true;
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) fits &= sums[i] <= kHeadroom;  // not so for NaN
+    if (!__all_sync(0xffffffffu, fits)) {
+      float maxima[kPairs];
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) maxima[i] = fmaxf(scores[i][0], scores[i][1]);
+      overLanes<4, kPairs>(maxima, 0, Larger());
+      __syncwarp();  // behind the loads of other lanes
+      if (owner) {
+#pragma unroll
+        for (int i = 0; i < kOwn; ++i) add(4 * (first + i) + t, {maxima[i], 0.0f});
+      }
+      __syncwarp();
 #pragma unroll
       for (int i = 0; i < kPairs; ++i) {
-        const LogSum sum = sumOfEightLanes(scores[i][0], scores[i][1]);
-        __syncwarp();  // behind the loads of other lanes
-        if (lane < 4) add(4 * i + t, sum);
+        const float max = slots[4 * i + t].max;
+        sums[i] = expOfDifference(scores[i][0], max) + expOfDifference(scores[i][1], max);
       }
+      overLanes<4, kPairs>(sums, 0, Plus());
+    }
+    if (owner) {
+#pragma unroll
+      for (int i = 0; i < kOwn; ++i) slots[4 * (first + i) + t].sum += sums[i];
     }
     __syncwarp();  // before another lane adds to the same slot
   }
@@ -105,28 +129,32 @@ struct LogSums {
  private:
   __device__ LogSum* slotsOfWarp() const { return slots + threadIdx.x / 32 * rowsPerBlock; }
 
-  // Adds sums[i] of the eight lanes with the same t to the slot of row 4 * (first + i) + t. While there are several
-  // sums, a lane gives half of them away and gets as many: 14 shuffles for 16 sums, where each for itself would
-  // take 48.
-  template <int kOffset, int kCount, int kPairs>
-  static __device__ void addOverLanes(float (&sums)[kPairs], int first, LogSum* slots) {
-    const int lane = threadIdx.x % 32;
+  struct Plus {
+    __device__ float operator()(float a, float b) const { return a + b; }
+  };
+  struct Larger {
+    __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+  };
+
+  // Combines values[i] of the eight lanes with the same t, for all i. While there are several, a lane gives half of
+  // them away and gets as many: 14 shuffles for 16 values, where each for itself would take 48. Returns the first i of
+  // those that the lane has in the end.
+  template <int kOffset, int kCount, int kPairs, class Combine>
+  static __device__ int overLanes(float (&values)[kPairs], int first, Combine combine) {
     if constexpr (kOffset == 32) {
-      if (lane / 4 >= kPairs) return;  // these have the same sums as lanes below
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) slots[4 * (first + i) + lane % 4].sum += sums[i];
+      return first;
     } else if constexpr (kCount == 1) {
-      sums[0] += __shfl_xor_sync(0xffffffffu, sums[0], kOffset);
-      addOverLanes<2 * kOffset, 1>(sums, first, slots);
+      values[0] = combine(values[0], __shfl_xor_sync(0xffffffffu, values[0], kOffset));
+      return overLanes<2 * kOffset, 1>(values, first, combine);
     } else {
       constexpr int kHalf = kCount / 2;
-      const bool upper = lane & kOffset;
+      const bool upper = threadIdx.x & kOffset;
 #pragma unroll
       for (int i = 0; i < kHalf; ++i) {
-        const float given = upper ? sums[i] : sums[kHalf + i];
-        sums[i] = (upper ? sums[kHalf + i] : sums[i]) + __shfl_xor_sync(0xffffffffu, given, kOffset);
+        const float given = upper ? values[i] : values[kHalf + i];
+        values[i] = combine(upper ? values[kHalf + i] : values[i], __shfl_xor_sync(0xffffffffu, given, kOffset));
       }
-      addOverLanes<2 * kOffset, kHalf>(sums, upper ? first + kHalf : first, slots);
+      return overLanes<2 * kOffset, kHalf>(values, upper ? first + kHalf : first, combine);
     }
   }
 };

@@ -91,9 +91,11 @@ struct TopKLists {
     for (int i = threadIdx.x; i < rows * kWarps; i += kThreads) bests[i] = 0;
   }
 
+  // No score below can be wanted; NaN before there is a threshold.
+  __device__ float leastScore(int row) const { return thresholdValues[row]; }
+
   __device__ void offer(int row, float score, uint32_t id) {
-    if (score < thresholdValues[row])
-      return;  // nearly always; not for NaN, nor before there is a threshold, which is NaN then
+    if (score < leastScore(row)) return;  // nearly always; not for NaN
     const Key key = makeKey(score, id);
     if (key <= thresholds[row]) return;
     if (bounds != nullptr && key >= bounds[rowBegin + row]) return;

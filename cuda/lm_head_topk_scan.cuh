@@ -73,12 +73,10 @@ __device__ inline float finishScore(float score, const float* bias, int64_t id) 
   return finishScore(score, biasOf(bias, id));
 }
 
-// Shared memory of a scan block behind its scorer's: lists of `sharedKeys`, thresholds, sums, select scratch, counts.
+// Shared memory of a scan block behind its scorer's: lists of `sharedKeys`, what else they need, and sums.
 __host__ __device__ inline size_t listBytes(const ScanParams& params, int warps, int sharedKeys) {
-  const size_t rows = params.rowsPerBlock;
-  const size_t sums = params.args.logSumExp == nullptr ? 0 : warps * rows * sizeof(LogSum);
-  const size_t row = (sharedKeys + 1) * sizeof(Key) + sizeof(int) + sizeof(float) + warps * sizeof(uint32_t);
-  return rows * row + sums + warps * sizeof(SelectScratch);
+  const size_t rows = params.rowsPerBlock, sums = params.args.logSumExp == nullptr ? 0 : warps * rows * sizeof(LogSum);
+  return rows * sharedKeys * sizeof(Key) + TopKLists<32>::sharedBytes(params.rowsPerBlock, warps) + sums;
 }
 
 // A barrier of the first kWorkers threads of the block.
@@ -145,17 +143,11 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
   lists.k = params.k;
   lists.rows = rows;
   lists.rowBegin = rowBegin;
-  lists.thresholds = next;
+  lists.shared = reinterpret_cast<unsigned char*>(next);
+  lists.rowsPerBlock = params.rowsPerBlock;
   LogSums logSums{nullptr, params.logSums, params.rowsPerBlock};
-  next += params.rowsPerBlock;
-  if (params.args.logSumExp != nullptr) {
-    if (params.logSums != nullptr) logSums.slots = reinterpret_cast<LogSum*>(next);
-    next = reinterpret_cast<Key*>(reinterpret_cast<LogSum*>(next) + kWorkers / 32 * params.rowsPerBlock);
-  }
-  auto* selectScratch = reinterpret_cast<SelectScratch*>(next);
-  lists.counts = reinterpret_cast<int*>(selectScratch + kWorkers / 32);
-  lists.bests = reinterpret_cast<uint32_t*>(lists.counts + params.rowsPerBlock);
-  lists.thresholdValues = reinterpret_cast<float*>(lists.bests + params.rowsPerBlock * (kWorkers / 32));
+  if (params.logSums != nullptr)
+    logSums.slots = reinterpret_cast<LogSum*>(lists.shared + lists.sharedBytes(params.rowsPerBlock, kWorkers / 32));
   lists.bounds = params.bounds;
   lists.pool = params.pool;
   // A row that is scanned again belongs to one block, which needs no thresholds from others.
@@ -189,14 +181,14 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
       const bool look = !lists.publishesBests() && (exchange || beforeLast);
       const bool check = done % params.tilesPerCheck == 0;
       if ((look || check) && anyOfWorkers<kWorkers>(look || lists.anyFull(params.roomPerCheck))) {
-        lists.tidy(params.roomPerCheck, look, selectScratch);
+        lists.tidy(params.roomPerCheck, look);
         syncWorkers<kWorkers>();
       }
     }
     syncWorkers<kWorkers>();
     if (done <= 2 && lists.publishesBests()) lists.exchangeBests(true);
     // The same warp has the same rows in both.
-    lists.tidy(params.listCapacity - params.k, true, selectScratch);
+    lists.tidy(params.listCapacity - params.k, true);
     lists.handOver(params.again);
     logSums.handOver(kWorkers / 32, rowBegin, rows, served);
   };

@@ -72,36 +72,38 @@ struct TopKLists {
   int capacity;
   int k;
   int rows;
-  int64_t rowBegin;  // row 0 of the block in `pool` and `bounds`
-  int* counts;       // [rows], shared
-  // In shared memory, [rows]; volatile, for other warps read them at any time, and late is good enough.
-  volatile Key* thresholds;         // keys up to here cannot be among the k best
-  volatile float* thresholdValues;  // their scores, for a quick look
-  uint32_t* bests;                  // [rows, warps]: the best score so far of each warp's ids, as scoreBits has it
-  const Key* bounds;                // global, or null: only keys below are wanted (a sweep after the first)
+  int64_t rowBegin;   // row 0 of the block in `pool` and `bounds`
+  const Key* bounds;  // global, or null: only keys below are wanted (a sweep after the first)
   RowPool pool;
+  // Shared memory: what the functions below find in it; one pointer, for registers are few where scores are made.
+  unsigned char* shared;
+  int rowsPerBlock;
+
+  static __host__ __device__ size_t sharedBytes(int rowsPerBlock, int warps) {
+    return rowsPerBlock * (kBestsAt + warps * sizeof(uint32_t)) + warps * sizeof(SelectScratch);
+  }
 
   // Starts the lists of the rows that are `served(row)`; the others take no key and hand nothing over.
   template <class Served>
   __device__ void reset(Served served) {
     for (int row = threadIdx.x; row < rows; row += kThreads) {
-      counts[row] = 0;
+      countOf(row) = 0;
       setThreshold(row, served(row) ? kWorstKey : kAboveAllKeys);
     }
-    for (int i = threadIdx.x; i < rows * kWarps; i += kThreads) bests[i] = 0;
+    for (int i = threadIdx.x; i < rows * kWarps; i += kThreads) bestsOf(0)[i] = 0;
   }
 
   // No score below can be wanted; NaN before there is a threshold.
-  __device__ float leastScore(int row) const { return thresholdValues[row]; }
+  __device__ float leastScore(int row) const { return thresholdScore(row); }
 
   __device__ void offer(int row, float score, uint32_t id) {
     if (score < leastScore(row)) return;  // nearly always; not for NaN
     const Key key = makeKey(score, id);
-    if (key <= thresholds[row]) return;
+    if (key <= threshold(row)) return;
     if (bounds != nullptr && key >= bounds[rowBegin + row]) return;
-    const int position = atomicAdd(&counts[row], 1);
+    const int position = atomicAdd(&countOf(row), 1);
     if (position < capacity) keys[row * rowStride + position] = key;
-    uint32_t* best = bests + row * kWarps + threadIdx.x / 32;
+    uint32_t* best = bestsOf(row) + threadIdx.x / 32;
     if (publishesBests() && scoreBits(key) > *best) atomicMax(best, scoreBits(key));
   }
 
@@ -113,14 +115,14 @@ struct TopKLists {
   // last to append to a list sees all of it.
   __device__ bool anyFull(int room) const {
     bool full = false;
-    for (int row = threadIdx.x % 32; row < rows; row += 32) full |= counts[row] > capacity - room;
+    for (int row = threadIdx.x % 32; row < rows; row += 32) full |= countOf(row) > capacity - room;
     return full;
   }
 
   // A warp, where blocks publish bests: publishes this block's best of a row. Needs no barrier.
   __device__ void publishBest(int row) {
     const int lane = threadIdx.x % 32;
-    uint32_t mine = lane < kWarps ? *static_cast<volatile uint32_t*>(bests + row * kWarps + lane) : 0, best = 0;
+    uint32_t mine = lane < kWarps ? *static_cast<volatile uint32_t*>(bestsOf(row) + lane) : 0, best = 0;
     for (int i = 0; i < pool.publishedRank; ++i) {
       best = __reduce_max_sync(0xffffffffu, mine);
       if (lane == __ffs(__ballot_sync(0xffffffffu, mine == best)) - 1) mine = 0;
@@ -132,7 +134,7 @@ struct TopKLists {
   // lets more keys through, nothing else.
   __device__ void raise(int row, const PublishedScores& published) {
     const Key bound = published.best((k + pool.publishedRank - 1) / pool.publishedRank);
-    if (threadIdx.x % 32 == 0 && bound > thresholds[row]) setThreshold(row, bound - 1);
+    if (threadIdx.x % 32 == 0 && bound > threshold(row)) setThreshold(row, bound - 1);
     __syncwarp();
   }
 
@@ -141,7 +143,7 @@ struct TopKLists {
   __device__ void exchangeBests(bool raises) {
     if (pool.blocks == 1) return;
     forEachRow([&](int row, const Warp&) {
-      if (thresholds[row] == kAboveAllKeys) return;
+      if (threshold(row) == kAboveAllKeys) return;
       publishBest(row);
       if (!raises) return;
       PublishedScores published;
@@ -159,11 +161,11 @@ struct TopKLists {
 
   // Makes room for `room` more keys in every list, and, where `exchange` is set, raises thresholds by what other blocks
   // have published (those that publish their best have done so before) and drops what lies below.
-  __device__ void tidy(int room, bool exchange, SelectScratch* scratchPerWarp) {
+  __device__ void tidy(int room, bool exchange) {
     forEachRow([&](int row, const Warp& warp) {
-      if (!exchange && counts[row] <= capacity - room) return;
-      if (thresholds[row] == kAboveAllKeys) return;
-      SelectScratch& scratch = scratchPerWarp[threadIdx.x / 32];
+      if (!exchange && countOf(row) <= capacity - room) return;
+      if (threshold(row) == kAboveAllKeys) return;
+      SelectScratch& scratch = scratchOfWarp();
       Key* list = keys + row * rowStride;
       int count = clampCount(row, warp);
       if (pool.blocks > 1 && !publishesBests()) {
@@ -176,14 +178,14 @@ struct TopKLists {
         raise(row, published);
       }
       warp.sync();
-      if (thresholds[row] != kWorstKey) count = dropBelow(list, count, thresholds[row] + 1, warp);
+      if (threshold(row) != kWorstKey) count = dropBelow(list, count, threshold(row) + 1, warp);
       if (count > capacity - room && count > k) {
         const Key kth = keepTopK(warp, list, count, k, scratch);
         count = k;
         if (warp.thread_rank() == 0) setThreshold(row, kth - 1);
       }
       warp.sync();
-      if (warp.thread_rank() == 0) counts[row] = count;
+      if (warp.thread_rank() == 0) countOf(row) = count;
       warp.sync();
     });
   }
@@ -191,7 +193,7 @@ struct TopKLists {
   // Hands the block's candidates to the pool. `alone`: no other block scans these rows.
   __device__ void handOver(bool alone) {
     forEachRow([&](int row, const Warp& warp) {
-      if (thresholds[row] == kAboveAllKeys) return;
+      if (threshold(row) == kAboveAllKeys) return;
       const Key* list = keys + row * rowStride;
       const int count = clampCount(row, warp);
       int begin = 0;
@@ -211,22 +213,41 @@ struct TopKLists {
 
  private:
   static constexpr int kWarps = kThreads / 32;
+  // In `shared`, of all rows: thresholds, their scores, counts, bests; then the scratch of each warp.
+  static constexpr int kScoresAt = sizeof(Key), kCountsAt = kScoresAt + sizeof(float),
+                       kBestsAt = kCountsAt + sizeof(int);
+
+  template <class T>
+  __device__ T* at(int bytesPerRow) const {
+    return reinterpret_cast<T*>(shared + rowsPerBlock * bytesPerRow);
+  }
+
+  // Keys up to here cannot be among the k best; and its score, for a quick look. Volatile, for other warps read them at
+  // any time, and late is good enough.
+  __device__ volatile Key& threshold(int row) const { return at<volatile Key>(0)[row]; }
+  __device__ volatile float& thresholdScore(int row) const { return at<volatile float>(kScoresAt)[row]; }
+  __device__ int& countOf(int row) const { return at<int>(kCountsAt)[row]; }
+  // [warps]: the best score so far of each warp's ids, as scoreBits has it.
+  __device__ uint32_t* bestsOf(int row) const { return at<uint32_t>(kBestsAt) + row * kWarps; }
+  __device__ SelectScratch& scratchOfWarp() const {
+    return at<SelectScratch>(kBestsAt + kWarps * sizeof(uint32_t))[threadIdx.x / 32];
+  }
 
   // Sorts like the key but for the id, and is above 0.
   static __device__ uint32_t scoreBits(Key key) { return static_cast<uint32_t>(key >> 32); }
 
   __device__ void setThreshold(int row, Key key) {
-    thresholds[row] = key;
-    thresholdValues[row] = keyValue(key);
+    threshold(row) = key;
+    thresholdScore(row) = keyValue(key);
   }
 
   // Keys in the list; notes the loss where more were offered than it holds.
   __device__ int clampCount(int row, const Warp& warp) {
-    const int count = counts[row];
+    const int count = countOf(row);
     if (count <= capacity) return count;
     warp.sync();
     if (warp.thread_rank() == 0) {
-      counts[row] = capacity;
+      countOf(row) = capacity;
       atomicOr(pool.counts + rowBegin + row, kLostCandidates);
     }
     return capacity;

@@ -90,12 +90,17 @@ __device__ inline void storeBytes(const QuantizeParams& params, unsigned char* h
 // Grid (parts, rows), rows behind the last included: they become zeros. Each part quantizes some blocks of a row, whole
 // groups, a warp a block at a time, and finds the row's scale by itself. Also empties the row's pool. A row with NaN or
 // infinity gets scale NaN, for IEEE arithmetic would make all of its scores NaN.
-// What a row group's BinaryHidden holds:
-//   planes: [rows], then as the words of one id lie in chunks, with the plane in place of id % 8.
-//   bytes: [rows / 8, blocks, 2, 32 lanes, 16]; lane = column % 8 * 4 + word % 4, see columnOfRow; byte 4s+i of a
-//   lane's 32 is bit s + 8i of its word. swizzled bytes: [blocks, columns, 128]; byte 16s + 4 * (word % 4) + i of a
-//   column is that bit, in the 128-byte swizzle that warpgroup products read. bases, with planes alone: [rows, groups],
-//   kFloatBits minus the sum of q over the group.
+//
+// What a row group's BinaryHidden holds.
+// Planes: [rows], then as the words of one id lie in chunks, with the plane in place of id % 8.
+//
+// Bytes: [rows / 8, blocks, 2, 32 lanes, 16]; lane = column % 8 * 4 + word % 4, see columnOfRow; byte 4s+i of a lane's
+// 32 is bit s + 8i of its word.
+//
+// Swizzled bytes: [blocks, columns, 128]; byte 16s + 4 * (word % 4) + i of a column is that bit, in the 128-byte
+// swizzle that warpgroup products read.
+//
+// Bases, with planes alone: [rows, groups], kFloatBits minus the sum of q over the group.
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads) quantizeHiddenKernel(const __grid_constant__ QuantizeParams params) {
   allowNextKernel();

@@ -159,7 +159,7 @@ class BinaryStream {
   static constexpr int kChunkBitBytes = kTileUnits * kUnitBlockBytes * BinaryLayout::kChunkBlocks;
   static constexpr int kBitBytes = kStageChunks * kChunkBitBytes;
   static constexpr int kBarriers = 2 * kStages + 1;
-  static constexpr int kStagesBeforeHidden = kStages * kBitBytes <= 64 << 10 ? kStages : (64 << 10) / kBitBytes;
+  static constexpr int kStagesBeforeHidden = kStages * kBitBytes <= 40 << 10 ? kStages : (40 << 10) / kBitBytes;
 
   __device__ uint64_t* hiddenBarrier() const { return barriers_ + 2 * kStages; }
 

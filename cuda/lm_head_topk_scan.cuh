@@ -103,7 +103,7 @@ __device__ inline bool anyOfWorkers(bool mine) {
 }
 
 // A Scorer has: `Params`; kThreads, of which the first kWorkers score; kTileVocab and kSmallTileVocab; `sharedBytes()`,
-// a multiple of 16; a constructor that all threads run, with the shared memory and the block's rows; kStartsEarly:
+// a multiple of 8; a constructor that all threads run, with the shared memory and the block's rows; kStartsEarly:
 // whether that runs before the kernel in front has ended: then `startWork()` waits for it, and `assist()` where it
 // must; `assist(tiling, lists)`, all that the threads behind the workers do, kHelperExchanges: raising thresholds by
 // what other blocks publish included; `startWork()`, what workers do first; and `scoreTile(tile, lists, logSums)`,

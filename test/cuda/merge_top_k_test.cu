@@ -92,7 +92,8 @@ void runCase(const Shape& shape, bool lost) {
   cudaFreeHost(failed);
   cudaFreeHost(done);
 
-  const std::vector<float> values = outValues.get(), logSumExp = outLogSumExp.get();
+  const std::vector<float> values = outValues.get();
+  const std::vector<float> logSumExp = withLogSumExp ? outLogSumExp.get() : std::vector<float>();
   const std::vector<int32_t> indices = outIndices.get();
   for (int64_t row = 0; row < rows; ++row) {
     std::sort(all[row].begin(), all[row].end(), std::greater<Key>());

@@ -150,12 +150,16 @@ function addPeers(row: Row, peerTimes: PeerTime[], opTimes: OpTime[]): void {
 
 /** Rows of 'lm_head_topk_op'; `tf32Times` are of tfjs alone, in a process that allows TF32, one for each shape and row count. */
 export function opRows(times: OpTime[], tf32Times: OpTime[]): Row[] {
-  return times.flatMap(({ trial, measure, us, tfjs }): Row[] => {
+  return times.flatMap(({ trial, measure, us, tfjs, tfjsNeg }): Row[] => {
     if (us === undefined) return [];
     const tf32 = tf32Times.find(
       (other) => other.measure === measure && sameTrial({ ...other.trial, format: trial.format }, trial),
     )?.tfjs;
-    const peers = { ...(tfjs !== undefined && { tfjs }), ...(tf32 !== undefined && { tfjsTf32: tf32 }) };
+    const peers = {
+      ...(tfjs !== undefined && { tfjs }),
+      ...(tf32 !== undefined && { tfjsTf32: tf32 }),
+      ...(tfjsNeg !== undefined && { tfjsNeg }),
+    };
     const flags = { bias: false, logSumExp: false };
     return [{ op: 'lm_head_topk_op', ...trial, ...flags, measure, us, floorUs: null, scratchBytes: null, peers }];
   });

@@ -27,6 +27,8 @@ export interface OpTime {
   us?: number;
   /** The same of tf.topk(tf.matMul(...)). */
   tfjs?: number;
+  /** Host time of tf.neg, beside that of a tiny head: what any call costs. */
+  tfjsNeg?: number;
 }
 
 /** A call of the op whose results live until the surrounding tidy ends. */
@@ -109,19 +111,26 @@ function measureRows(
         return call;
       });
   const calls = [stock(hidden, weight, k), ...fused];
-  const report = (measure: Measure, [tfjs, ...times]: number[]) => {
+  const report = (measure: Measure, [tfjs, ...times]: number[], tfjsNeg?: number) => {
     if (onlyTfjs) emit({ trial: trials[0], measure, tfjs });
-    else trials.forEach((trial, i) => emit({ trial, measure, us: times[i], tfjs }));
+    else trials.forEach((trial, i) => emit({ trial, measure, us: times[i], tfjs, tfjsNeg }));
   };
 
   // On the CPU TensorFlow computes within the call, so that only a tiny head shows what a call costs by itself.
   const tiny = sameShape(trials[0], TINY);
   if (gpu || tiny) {
-    const samples = rounds(calls.map((call) => () => batch(call, read, tiny ? 100 : 20)));
-    const medians = (pick: (sample: Batch) => number) => samples.map((batches) => median(batches.map(pick)));
+    const batches = calls.map((call) => () => batch(call, read, tiny ? 100 : 20));
+    const neg = () =>
+      batch(
+        () => tf.neg(hidden),
+        (result) => void result.dataSync(),
+        100,
+      );
+    const samples = rounds(tiny ? [...batches, neg] : batches);
+    const medians = (pick: (sample: Batch) => number) => samples.map((same) => median(same.map(pick)));
     const [hosts, streams] = [medians(({ host }) => host), medians(({ stream }) => stream)];
-    report('host', hosts);
-    if (gpu) report('stream', streams);
+    report('host', hosts.slice(0, calls.length), tiny ? hosts[calls.length] : undefined);
+    if (gpu) report('stream', streams.slice(0, calls.length));
   }
   const reads = rounds(calls.map((call) => () => microseconds(() => tf.tidy(() => read(call())))));
   report('dataSync', reads.map(median));

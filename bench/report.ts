@@ -8,6 +8,7 @@ const PEERS: [Peer, string][] = [
   ['flashsampling', 'FlashSampl.'],
   ['tfjs', 'tfjs'],
   ['tfjsTf32', 'tfjs TF32'],
+  ['tfjsNeg', 'tf.neg'],
   ['oneGpu', 'one GPU'],
 ];
 

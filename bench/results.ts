@@ -40,12 +40,14 @@ export interface Row extends Trial {
    * - flashsampling: its fused top-k kernel and merge; at k = 1 its fused greedy kernel
    * - tfjs: tf.topk(tf.matMul(...)) in float32; beside a kernel's time it is the time on the stream
    * - tfjsTf32: the same with TF32 allowed, which rounds both factors
+   * - tfjsNeg: tf.neg of hidden, beside the host time of a tiny head: what any call of tfjs costs there
    * - oneGpu: the same call in one process with the whole vocabulary on one GPU
    */
   peers: Partial<Record<Peer, number>>;
 }
 
-export type Peer = 'torch' | 'torchBfloat16' | 'torchRead' | 'flashsampling' | 'tfjs' | 'tfjsTf32' | 'oneGpu';
+export type Peer =
+  'torch' | 'torchBfloat16' | 'torchRead' | 'flashsampling' | 'tfjs' | 'tfjsTf32' | 'tfjsNeg' | 'oneGpu';
 
 export interface Results {
   /** Name of the GPU, or of the CPU. */

@@ -122,6 +122,7 @@ class HopperScorer<float, kRows> : public HopperFloatBase<kRows> {
       lists.offer(row, score, static_cast<uint32_t>(id));
       if (logSums.wanted()) logSums.add(row, LogSum::of(score));
     }
+    __syncwarp();  // the barriers that follow count whole warps
   }
 };
 

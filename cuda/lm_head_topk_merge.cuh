@@ -20,16 +20,15 @@ struct MergeParams {
   float* logSumExp;       // [rows]
 };
 
-// A warp adds up the sums of all blocks.
-__device__ inline void finishLogSumExp(const MergeParams& params, int64_t row, Key best) {
-  if (params.logSums == nullptr || threadIdx.x >= 32) return;
+// The last warp: log of the sum of all blocks' sums, while the others look for the best keys.
+template <int kThreads>
+__device__ inline float logOfSums(const MergeParams& params, int64_t row) {
+  if (params.logSums == nullptr || threadIdx.x < kThreads - 32) return 0.0f;
   LogSum sum = LogSum::empty();
-  for (int i = threadIdx.x; i < params.pool.blocks; i += 32) sum = sum + params.logSums[row * params.pool.blocks + i];
-  for (int offset = 16; offset > 0; offset /= 2) {
-    sum = sum + LogSum{__shfl_xor_sync(0xffffffffu, sum.max, offset), __shfl_xor_sync(0xffffffffu, sum.sum, offset)};
-  }
-  // Not less than the best score, where rounding would have it so. NaN is the best where there is any.
-  if (threadIdx.x == 0) params.logSumExp[row] = fmaxf(sum.value(), keyValue(best));
+  for (int i = threadIdx.x % 32; i < params.pool.blocks; i += 32)
+    sum = sum + params.logSums[row * params.pool.blocks + i];
+  for (int offset = 16; offset > 0; offset /= 2) sum = sum.overLanes(offset);
+  return sum.value();
 }
 
 // Bitonic sort of `size` keys in shared memory, a power of two of at least 32, by a block. Steps within a warp need no
@@ -82,12 +81,19 @@ __global__ void __launch_bounds__(kThreads) mergeKernel(MergeParams params, int 
   const Key* keys = params.pool.keys + row * params.pool.capacity;
   const auto block = cg::this_thread_block();
   const int k = params.k, count = params.pool.counts[row];
+  const float logSum = logOfSums<kThreads>(params, row);
   const auto store = [&](int place, Key key) {
     const int64_t out = row * params.kTotal + params.kBefore + place;
     params.values[out] = keyValue(key);
     params.indices[out] = static_cast<int32_t>(keyId(key) + params.vocabStart);
     if (place == 0) first = key;
     if (place == k - 1) params.bounds[row] = key;
+  };
+  // Not less than the best score, where rounding would have it so. NaN is the best where there is any.
+  const auto storeLogSum = [&] {
+    block.sync();
+    if (params.logSums != nullptr && threadIdx.x == kThreads - 1)
+      params.logSumExp[row] = fmaxf(logSum, keyValue(first));
   };
   if (count <= kFew) {
     // Few candidates: the place of each is how many are better.
@@ -103,8 +109,7 @@ __global__ void __launch_bounds__(kThreads) mergeKernel(MergeParams params, int 
     place += __shfl_xor_sync(0xffffffffu, place, 1);
     place += __shfl_xor_sync(0xffffffffu, place, 2);
     if (threadIdx.x % 4 == 0 && candidate < count && place < k) store(place, key);
-    block.sync();
-    finishLogSumExp(params, row, first);
+    storeLogSum();
     return;
   }
   const Key bound = count > k ? kthLargest(
@@ -122,8 +127,7 @@ __global__ void __launch_bounds__(kThreads) mergeKernel(MergeParams params, int 
 
   sortBestFirst<kThreads>(block, best, sortSize);
   for (int i = threadIdx.x; i < k; i += kThreads) store(i, best[i]);
-  block.sync();
-  finishLogSumExp(params, row, first);
+  storeLogSum();
 }
 
 }  // namespace lm_head

@@ -87,11 +87,11 @@ struct Plan {
     globalListKeys = 0;
     scan.listCapacity = static_cast<int>(std::min(fits, idsPerBlock));
     if (scan.listCapacity < std::min<int64_t>(k + tile, idsPerBlock)) {
-      // In global memory all lists of a row together stay below 3/4 of its logits, and for a second tile below 1/4; two
-      // tiles are the least.
+      // In global memory all lists of a row together stay below 3/4 of its logits; two tiles are the least. With room
+      // for two tiles beside k, no list is cut before blocks have told each other their bests.
       const int64_t affordable = args.vocabSize * 3 / 8 / blocks;
-      const int64_t wanted = std::max<int64_t>(k + tile, std::min<int64_t>(k + 2 * tile, affordable / 3));
-      scan.listCapacity = static_cast<int>(std::min({wanted, idsPerBlock, std::max<int64_t>(2 * tile, affordable)}));
+      scan.listCapacity =
+          static_cast<int>(std::min<int64_t>({k + 2 * tile, idsPerBlock, std::max<int64_t>(2 * tile, affordable)}));
       if (scan.listCapacity > affordable)
         blocks = static_cast<int>(std::max<int64_t>(1, args.vocabSize * 3 / 8 / scan.listCapacity));
       globalListKeys = scan.listCapacity;

@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
     // The same warp has the same rows in both.
     lists.tidy(params.listCapacity - params.k, true);
     lists.handOver(params.again);
-    logSums.handOver(kWorkers / 32, rowBegin, rows, served);
+    logSums.handOver<kWorkers / 32>(rowBegin, rows, served);
   };
   sweep(scorer);
   if constexpr (!std::is_void_v<RestScorer>) {

@@ -31,6 +31,11 @@ struct LogSum {
     return {larger, sum * expOfDifference(max, larger) + other.sum * expOfDifference(other.max, larger)};
   }
 
+  // With that of the lane whose number differs in `offset`.
+  __device__ LogSum overLanes(int offset) const {
+    return *this + LogSum{__shfl_xor_sync(0xffffffffu, max, offset), __shfl_xor_sync(0xffffffffu, sum, offset)};
+  }
+
   __device__ float value() const { return max + logf(sum); }
 };
 
@@ -114,15 +119,17 @@ struct LogSums {
     __syncwarp();  // before another lane adds to the same slot
   }
 
-  // Behind a barrier: a thread a row adds up the warps.
-  template <class Served>
-  __device__ void handOver(int warps, int64_t rowBegin, int rows, Served served) {
+  // Behind a barrier: adds up kWarps warps, a lane each, at most 32.
+  template <int kWarps, class Served>
+  __device__ void handOver(int64_t rowBegin, int rows, Served served) {
     if (!wanted()) return;
-    for (int row = threadIdx.x; row < rows; row += warps * 32) {
-      if (!served(row)) continue;
-      LogSum total = LogSum::empty();
-      for (int warp = 0; warp < warps; ++warp) total = total + slots[warp * rowsPerBlock + row];
-      blocks[(rowBegin + row) * gridDim.x + blockIdx.x] = total;
+    constexpr int kLanes = kWarps <= 4 ? 4 : kWarps <= 8 ? 8 : kWarps <= 16 ? 16 : 32;
+    const int lane = threadIdx.x % kLanes;
+    for (int begin = 0; begin < rows; begin += kWarps * 32 / kLanes) {
+      const int row = begin + threadIdx.x / kLanes;
+      LogSum total = row < rows && lane < kWarps ? slots[lane * rowsPerBlock + row] : LogSum::empty();
+      for (int offset = kLanes / 2; offset > 0; offset /= 2) total = total.overLanes(offset);
+      if (lane == 0 && row < rows && served(row)) blocks[(rowBegin + row) * gridDim.x + blockIdx.x] = total;
     }
   }
 

@@ -56,7 +56,10 @@ BinaryWay binaryWay(const LmHeadTopKArgs& args, const Tuning& tuning, const Devi
   const bool best = tuning.path == Path::kBest;
   const bool warpgroups = best && device.computeCapability == 90 && args.groupSize == 128 && args.rows > 16 &&
                           fits(binaryHopperShape(args), args, device);
-  return {best && device.computeCapability >= 90, warpgroups};
+  BinaryWay way{best && device.computeCapability >= 90, warpgroups};
+  // Long rows of hidden need the memory of its stages.
+  way.bulk = way.bulk && fits(binaryShape(args, way, device), args, device);
+  return way;
 }
 
 // The scorer of all rows, or of as many as fit.

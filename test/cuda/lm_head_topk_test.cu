@@ -305,6 +305,7 @@ void formatSuite(HeadFormat format, bool quick) {
   runCase({format, 1, 128256, 1024, 50, false}, 1);
   for (const int64_t rows : {1, 2, 5, 16, 64}) runCase({format, rows, 6000, 16384, 5, false}, 2);
   if (binary) runCase({format, 1, 3000, 16384, 5, false, false, 16384}, 1);
+  if (binary) runCase({format, 1, 150, 51200, 5, false}, 1);
 }
 
 }  // namespace

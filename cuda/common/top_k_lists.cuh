@@ -237,8 +237,9 @@ struct TopKLists {
   static __device__ uint32_t scoreBits(Key key) { return static_cast<uint32_t>(key >> 32); }
 
   __device__ void setThreshold(int row, Key key) {
-    threshold(row) = key;
-    thresholdScore(row) = keyValue(key);
+    // Atomic, for other warps may read at the same time.
+    atomicExch(reinterpret_cast<unsigned long long*>(const_cast<Key*>(&threshold(row))), key);
+    atomicExch(const_cast<float*>(&thresholdScore(row)), keyValue(key));
   }
 
   // Keys in the list; notes the loss where more were offered than it holds.

@@ -155,7 +155,7 @@ struct IdPair {
   }
 };
 
-// All threads of a block load its rows; those behind the last one, up to kRows, look like rows that are not split.
+// A block's threads, its first kRows at least, load its rows; those behind the last look like rows that are not split.
 template <int kRows>
 __device__ inline void loadSplitRows(const SplitRow* splitRows, int rows, SplitRow* shared) {
   for (int row = threadIdx.x; row < kRows; row += blockDim.x)

@@ -37,6 +37,7 @@ struct Buffers {
   uint16_t* published;
   Key* poolKeys;
   int* poolCounts;
+  int* poolTaken;
   Key* bounds;
   LogSum* logSums;
   Key* lists;
@@ -64,8 +65,9 @@ Buffers takeBuffers(Scratch& scratch, const LmHeadTopKArgs& args, bool split, co
   buffers.published = scratch.take<uint16_t>(rows * kMaxPoolBlocks);
   buffers.poolKeys = scratch.take<Key>(rows * plan.scan.pool.capacity);
   buffers.poolCounts = scratch.take<int>(rows);
+  buffers.poolTaken = scratch.take<int>(rows);
   buffers.bounds = scratch.take<Key>(rows);
-  if (args.logSumExp != nullptr) buffers.logSums = scratch.take<LogSum>(rows * plan.blocks);
+  if (args.logSumExp != nullptr) buffers.logSums = scratch.take<LogSum>(rows * plan.scan.logSumsOfRow);
   buffers.lists = scratch.take<Key>(rows * plan.blocks * plan.globalListKeys);
   buffers.againLists = scratch.take<Key>(plan.mayLose ? rows * plan.againCapacity : 0);
   return buffers;
@@ -83,6 +85,7 @@ cudaError_t launchMerge(const Plan& plan, int64_t kBefore, Key* bounds, cudaStre
   params.indices = args.indices;
   params.bounds = bounds;
   params.logSums = plan.scan.logSums;
+  params.logSumsOfRow = plan.scan.logSumsOfRow;
   params.logSumExp = args.logSumExp;
   int sortSize = 32;
   while (sortSize < params.k) sortSize *= 2;
@@ -99,7 +102,7 @@ ScorerShape plainShape(const LmHeadTopKArgs& args, const Device& device) {
   const auto bytes = [&](int rows) { return rows * OneRow::sharedBytes(args.hiddenSize); };
   const size_t budget = scorerBudget(device, OneRow::kWorkers);
   const int rows = chooseRows(args.rows, 1, 8, budget, bytes);
-  return {rows, OneRow::kTileVocab, OneRow::kWorkers, bytes(rows) <= budget ? bytes(rows) : 0};
+  return ScorerShape::of<OneRow>(rows, bytes(rows) <= budget ? bytes(rows) : 0);
 }
 
 template <class Load>
@@ -158,7 +161,7 @@ ScorerShape portableShape(const LmHeadTopKArgs& args, const Device& device) {
   const size_t budget = scorerBudget(device, Smallest::kWorkers);
   const int rows = chooseRows(args.rows, 4, 32, budget, portableBytes<kFewStages>);
   const size_t deep = portableBytes<kManyStages>(rows);
-  return {rows, Smallest::kTileVocab, Smallest::kWorkers, deep <= budget ? deep : portableBytes<kFewStages>(rows)};
+  return ScorerShape::of<Smallest>(rows, deep <= budget ? deep : portableBytes<kFewStages>(rows));
 }
 
 template <class Half, int kColumnTiles>
@@ -255,6 +258,7 @@ cudaError_t launchRows(const LmHeadTopKArgs& args, const Tuning& tuning, const D
   plan.scan.pool.published = buffers.published;
   plan.scan.pool.keys = buffers.poolKeys;
   plan.scan.pool.counts = buffers.poolCounts;
+  plan.scan.pool.taken = buffers.poolTaken;
   // The merge leaves the pool empty for the sweeps after the first.
   RETURN_IF_ERROR(launchPrepare(plan, chosen.split, chosen.binary, buffers, stream));
 

@@ -47,7 +47,17 @@ bool fits(const ScorerShape& shape, const LmHeadTopKArgs& args, const Device& de
   ScanParams scan{};
   scan.args = args;
   scan.rowsPerBlock = shape.rowsPerBlock;
+  scan.logSumParts = shape.logSumParts();
   return shape.sharedBytes + listBytes(scan, shape.workers / 32, 0) <= device.sharedBytes;
+}
+
+HiddenForm hiddenForm(const Plan& plan, const BinaryWay& way) {
+  if (way.warpgroups) return HiddenForm::kSwizzledBytes;
+  return plan.scorer.rowsPerBlock <= 2 ? HiddenForm::kPlanes : HiddenForm::kBytes;
+}
+
+BinaryHidden hiddenOf(const Plan& plan, const BinaryWay& way) {
+  return {plan.scorer.rowsPerBlock, layoutOf(plan.scan.args), hiddenForm(plan, way)};
 }
 
 }  // namespace
@@ -71,7 +81,7 @@ ScorerShape binaryShape(const LmHeadTopKArgs& args, const BinaryWay& way, const 
     if (args.rows <= fewer) continue;
     shape = visitScorer(args, rows, way.bulk, [&](auto* type) -> ScorerShape {
       using Scorer = std::remove_pointer_t<decltype(type)>;
-      return {rows, Scorer::kTileVocab, Scorer::kWorkers, Scorer::sharedBytes(layoutOf(args))};
+      return ScorerShape::of<Scorer>(rows, Scorer::sharedBytes(layoutOf(args)));
     });
     if (fits(shape, args, device)) break;
   }
@@ -81,19 +91,6 @@ ScorerShape binaryShape(const LmHeadTopKArgs& args, const BinaryWay& way, const 
 bool binaryFits(const LmHeadTopKArgs& args, const Tuning& tuning, const Device& device) {
   return fits(binaryShape(args, binaryWay(args, tuning, device), device), args, device);
 }
-
-namespace {
-
-HiddenForm hiddenForm(const Plan& plan, const BinaryWay& way) {
-  if (way.warpgroups) return HiddenForm::kSwizzledBytes;
-  return plan.scorer.rowsPerBlock <= 2 ? HiddenForm::kPlanes : HiddenForm::kBytes;
-}
-
-BinaryHidden hiddenOf(const Plan& plan, const BinaryWay& way) {
-  return {plan.scorer.rowsPerBlock, layoutOf(plan.scan.args), hiddenForm(plan, way) == HiddenForm::kPlanes};
-}
-
-}  // namespace
 
 size_t binaryHiddenBytes(const Plan& plan, const BinaryWay& way) {
   return static_cast<size_t>(plan.rowGroups) * hiddenOf(plan, way).bytes();

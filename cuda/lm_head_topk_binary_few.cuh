@@ -3,8 +3,7 @@
 // arithmetic is that of the plain reference, step for step: exact integer group sums, then single fp32 roundings.
 #pragma once
 
-#include "lm_head_topk_binary_scores.cuh"
-#include "lm_head_topk_binary_stream.cuh"
+#include "lm_head_topk_binary_scorer.cuh"
 
 namespace lm_head {
 
@@ -15,60 +14,37 @@ __device__ inline void countAnd(int (&counts)[4], uint32_t a0, uint32_t a1, uint
                : "r"(a0), "r"(a1), "r"(b));
 }
 
+// Memory is what takes the time of a bulk stream here, so blocks share its tiles.
+template <int kRows, bool kGroup128, bool kBulk>
+using BinaryFewBase =
+    BinaryScorer<BinaryStream<16, 1, kGroup128, kBulk ? 5 : 8, kBulk, 2, 1, kBulk>, kRows, HiddenForm::kPlanes>;
+
 // Each of 16 warps has 16 ids of the tile. Lane (g, t) holds words of ids g and g+8, counts for planes 2t and 2t+1,
 // and, once a quad has exchanged its counts, the groups whose index is t mod 4: the four running sums of the definition
 // are the quad's lanes.
 template <int kRows, bool kGroup128, bool kBulk>
-class BinaryFewScorer {
- public:
-  using Params = BinaryScorerParams;
-  static constexpr bool kStartsEarly = true;
-  static constexpr int kWarps = 16, kWorkers = 32 * kWarps, kThreads = kWorkers + (kBulk ? 32 : 0);
-  using Stream = BinaryStream<kWarps, 1, kGroup128, kBulk ? 5 : 8, kBulk, 2>;
-  // Bulk copies take whole tiles of the layout: parts of one would take as many copies, and no less time.
-  static constexpr int kTileVocab = Stream::kTileVocab, kSmallTileVocab = kBulk ? kTileVocab : Stream::kWarpIds;
+class BinaryFewScorer : public BinaryFewBase<kRows, kGroup128, kBulk> {
+  using Base = BinaryFewBase<kRows, kGroup128, kBulk>;
+  using Base::args_, Base::layout_, Base::stream_, Base::rows_, Base::blocks_;
 
-  static __host__ __device__ size_t sharedBytes(const BinaryLayout& layout) {
-    return Stream::sharedBytes(layout, operandBytes(layout));
-  }
-  __device__ size_t sharedBytes() const { return sharedBytes(layout_); }
+ public:
+  using Base::kWorkers;
+  using typename Base::Params, typename Base::Stream;
+  // Bulk copies take whole tiles of the layout: parts of one would take as many copies, and no less time.
+  static constexpr int kSmallTileVocab = kBulk ? Stream::kTileVocab : Stream::kWarpIds;
 
   __device__ BinaryFewScorer(const ScanParams& scan, const Params& params, unsigned char* shared, int64_t rowBegin,
                              int rows)
-      : args_(scan.args),
-        params_(params),
-        layout_{scan.args.hiddenSize, scan.args.groupSize},
-        stream_(scan, shared, operandBytes(layout_)),
-        rowBegin_(rowBegin),
-        rows_(rows) {
-    stream_.start();
-    blocks_ = static_cast<int>(layout_.blocks());
+      : Base(scan, params, shared, rowBegin, rows),
+        planes_(reinterpret_cast<uint32_t*>(shared)),
+        bases_(Base::hiddenOf(layout_).bases(shared)) {
     planeWords_ = blocks_ * 32;
     quads_ = static_cast<int>(layout_.quads());
-    const BinaryHidden hidden = hiddenOf(layout_);
-    shared_ = shared;
-    planes_ = reinterpret_cast<uint32_t*>(shared);
-    bases_ = hidden.bases(shared);
-    rowScales_ = hidden.scales(shared);
     const int t = threadIdx.x % 4, even = 1 << (2 * t), odd = t == 3 ? -2 * even : 2 * even;
     planeWeights_[0] = even, planeWeights_[1] = odd, planeWeights_[2] = even << 16, planeWeights_[3] = odd << 16;
     // Opaque, so that no product of counts and weights becomes a shift and more.
     for (int& weight : planeWeights_) asm("" : "+r"(weight));
   }
-
-  __device__ void assist(const Tiling&) {
-    if constexpr (kBulk) stream_.copyAll(shared_, hiddenSource(), hiddenOf(layout_).bytes());
-  }
-  __device__ void startWork() {
-    waitForPreviousKernel();
-    if constexpr (kBulk) {
-      stream_.waitForHidden();
-    } else {
-      hiddenOf(layout_).load<kWorkers>(shared_, hiddenSource());
-      syncWorkers<kWorkers>();
-    }
-  }
-  __device__ bool serves(int) const { return true; }
 
   __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
     if (!stream_.serves(tile)) return stream_.skipTile();
@@ -92,7 +68,7 @@ class BinaryFewScorer {
         sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
         sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
         if (row != t || row >= rows_ || id + 8 * half >= args_.vocabSize) continue;
-        scores[0][half] = finishScore(__fmul_rn(sum, rowScales_[row]), bias[half]);
+        scores[0][half] = finishScore(__fmul_rn(sum, Base::rowScales()[row]), bias[half]);
         lists.offer(row, scores[0][half], static_cast<uint32_t>(id + 8 * half));
       }
     }
@@ -102,12 +78,6 @@ class BinaryFewScorer {
   }
 
  private:
-  __device__ const unsigned char* hiddenSource() const {
-    return params_.hidden + rowBegin_ / kRows * hiddenOf(layout_).bytes();
-  }
-  static __host__ __device__ BinaryHidden hiddenOf(const BinaryLayout& layout) { return {kRows, layout, true}; }
-  static __host__ __device__ size_t operandBytes(const BinaryLayout& layout) { return hiddenOf(layout).bytes(); }
-
   // A chunk is four groups, a block each. Two chunks at a time, so that one's steps fill the other's waits.
   __device__ void sumGroupsOf128(float (&sums)[kRows][2]) {
     constexpr int kTogether = 2;
@@ -261,16 +231,9 @@ class BinaryFewScorer {
     return (odd ? second : first) + __shfl_xor_sync(0xffffffffu, odd ? first : second, 1);
   }
 
-  const LmHeadTopKArgs& args_;
-  const Params& params_;
-  const BinaryLayout layout_;
-  Stream stream_;
-  int64_t rowBegin_;
-  int rows_, blocks_, planeWords_, quads_;
-  unsigned char* shared_;
-  uint32_t* planes_;
-  int* bases_;
-  float* rowScales_;
+  const uint32_t* planes_;
+  const int* bases_;
+  int planeWords_, quads_;
   int planeWeights_[4];
 };
 

@@ -3,8 +3,7 @@
 #pragma once
 
 #include "common/hopper.cuh"
-#include "lm_head_topk_binary_scores.cuh"
-#include "lm_head_topk_binary_stream.cuh"
+#include "lm_head_topk_binary_scorer.cuh"
 
 namespace lm_head {
 
@@ -19,47 +18,23 @@ __device__ inline void multiplyWarpgroupBytes(int (&s)[16], const uint32_t (&a)[
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kAccumulate));
 }
 
-// kWarpgroups warpgroups, each 64 ids of the tile against all rows, and one that copies and gives up its registers.
-template <int kWarpgroups, int kStages>
-class BinaryHopperScorer {
+// Three warpgroups, each with 64 ids of the tile, and one that copies and gives up its registers.
+using BinaryHopperBase = BinaryScorer<BinaryStream<12, 1, true, 3, true, 1, 4>, 32, HiddenForm::kSwizzledBytes, 128>;
+
+class BinaryHopperScorer : public BinaryHopperBase {
  public:
-  using Params = BinaryScorerParams;
-  static constexpr bool kStartsEarly = true;
-  static constexpr int kRows = 32, kTiles = kRows / 8;
-  static constexpr int kWarps = 4 * kWarpgroups, kWorkers = 32 * kWarps, kThreads = kWorkers + 128;
-  static constexpr int kHelperRegisters = 24, kWorkerRegisters = 160;
-  using Stream = BinaryStream<kWarps, 1, true, kStages, true, 1, 4>;
-  static constexpr int kTileVocab = Stream::kTileVocab, kSmallTileVocab = Stream::kGranularity;
+  static constexpr int kSmallTileVocab = Stream::kGranularity;
 
-  static __host__ __device__ size_t sharedBytes(const BinaryLayout& layout) {
-    return Stream::sharedBytes(layout, operandBytes(layout));
-  }
-  __device__ size_t sharedBytes() const { return sharedBytes(layout_); }
+  using BinaryHopperBase::BinaryHopperBase;
 
-  __device__ BinaryHopperScorer(const ScanParams& scan, const Params& params, unsigned char* shared, int64_t rowBegin,
-                                int rows)
-      : args_(scan.args),
-        params_(params),
-        layout_{scan.args.hiddenSize, scan.args.groupSize},
-        stream_(scan, shared, operandBytes(layout_)),
-        rowBegin_(rowBegin),
-        rows_(rows) {
-    stream_.start();
-    blocks_ = static_cast<int>(layout_.blocks());
-    bytes_ = shared;
-    rowScales_ = hiddenOf(layout_).scales(shared);
-  }
-
-  __device__ void assist(const Tiling&) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kHelperRegisters));
-    stream_.copyAll(bytes_, hiddenSource(), hiddenOf(layout_).bytes());
+  __device__ void assist(const Tiling& tiling) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    BinaryHopperBase::assist(tiling);
   }
   __device__ void startWork() {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kWorkerRegisters));
-    waitForPreviousKernel();
-    stream_.waitForHidden();
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
+    BinaryHopperBase::startWork();
   }
-  __device__ bool serves(int) const { return true; }
 
   __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
     if (!stream_.serves(tile)) return stream_.skipTile();
@@ -68,20 +43,14 @@ class BinaryHopperScorer {
     for (int chunk = 0; chunk < fullChunks; ++chunk) addChunk<true>(chunk, BinaryLayout::kChunkBlocks, sums);
     if (fullChunks < stream_.chunks()) addChunk<false>(fullChunks, stream_.blocks(fullChunks), sums);
     const int64_t firstId = tile.firstId + threadIdx.x / 32 * Stream::kUnitIds;
-    offerUnit<kTiles>(args_, firstId, rows_, rowScales_, sums, kWeightUnit, lists, logSums);
+    offerUnit<kTiles>(args_, firstId, rows_, rowScales(), sums, kWeightUnit, lists, logSums);
   }
 
  private:
-  static constexpr int kBlockBytes = kRows * 128;
+  static constexpr int kTiles = kRows / 8, kBlockBytes = kRows * 128;
 
   using Dots = int[4 * kTiles];
   using Bytes = uint32_t[4][4];
-
-  __device__ const unsigned char* hiddenSource() const {
-    return params_.hidden + rowBegin_ / kRows * hiddenOf(layout_).bytes();
-  }
-  static __host__ __device__ BinaryHidden hiddenOf(const BinaryLayout& layout) { return {kRows, layout, false}; }
-  static __host__ __device__ size_t operandBytes(const BinaryLayout& layout) { return hiddenOf(layout).bytes(); }
 
   // While the products of one block run, the sums of the one before are made: two sets of registers, by name, for the
   // assembler to see that they are apart; and none in flight from chunk to chunk.
@@ -132,7 +101,7 @@ class BinaryHopperScorer {
     for (auto& step : bytes) {
       for (uint32_t& four : step) asm volatile("" : "+r"(four)::"memory");
     }
-    const uint64_t hidden = matrixDescriptor(bytes_ + block * kBlockBytes);
+    const uint64_t hidden = matrixDescriptor(shared_ + block * kBlockBytes);
     fenceProducts();
     multiplyWarpgroupBytes<false>(dots, bytes[0], hidden);
 #pragma unroll
@@ -151,15 +120,6 @@ class BinaryHopperScorer {
       addScaledDot(sums[tile][3][b], dots[4 * tile + 3] + kFloatBits, upperScale);
     }
   }
-
-  const LmHeadTopKArgs& args_;
-  const Params& params_;
-  const BinaryLayout layout_;
-  Stream stream_;
-  int64_t rowBegin_;
-  int rows_, blocks_;
-  unsigned char* bytes_;
-  float* rowScales_;
 };
 
 }  // namespace lm_head

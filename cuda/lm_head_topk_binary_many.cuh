@@ -2,8 +2,7 @@
 // 1-bit way, and the same steps after them, so the same bits.
 #pragma once
 
-#include "lm_head_topk_binary_scores.cuh"
-#include "lm_head_topk_binary_stream.cuh"
+#include "lm_head_topk_binary_scorer.cuh"
 
 namespace lm_head {
 
@@ -16,55 +15,24 @@ __device__ inline void multiplyBytes(int (&sums)[4], const uint32_t (&a)[4], uin
         "r"(start[3]));
 }
 
-// kTiles: eighths of rows. kUnits: 16 ids each, that share what a warp loads of hidden.
-template <int kTiles, int kUnits, int kWarpCount, bool kGroup128, int kStages, bool kBulk>
-class BinaryManyScorer {
- public:
-  using Params = BinaryScorerParams;
-  static constexpr bool kStartsEarly = true;
-  static constexpr int kRows = 8 * kTiles;
-  static constexpr int kWarps = kWarpCount, kWorkers = 32 * kWarps, kThreads = kWorkers + (kBulk ? 32 : 0);
-  using Stream = BinaryStream<kWarps, kUnits, kGroup128, kStages, kBulk>;
-  static constexpr int kTileVocab = Stream::kTileVocab, kSmallTileVocab = kBulk ? kTileVocab / 2 : Stream::kWarpIds;
+template <int kTiles, int kUnits, int kWarps, bool kGroup128, int kStages, bool kBulk>
+using BinaryManyBase =
+    BinaryScorer<BinaryStream<kWarps, kUnits, kGroup128, kStages, kBulk>, 8 * kTiles, HiddenForm::kBytes>;
 
-  __device__ const unsigned char* hiddenSource() const {
-    return params_.hidden + rowBegin_ / kRows * hiddenOf(layout_).bytes();
-  }
-  static __host__ __device__ BinaryHidden hiddenOf(const BinaryLayout& layout) { return {kRows, layout, false}; }
-  static __host__ __device__ size_t operandBytes(const BinaryLayout& layout) { return hiddenOf(layout).bytes(); }
-  static __host__ __device__ size_t sharedBytes(const BinaryLayout& layout) {
-    return Stream::sharedBytes(layout, operandBytes(layout));
-  }
-  __device__ size_t sharedBytes() const { return sharedBytes(layout_); }
+// kTiles: eighths of rows. kUnits: 16 ids each, that share what a warp loads of hidden.
+template <int kTiles, int kUnits, int kWarps, bool kGroup128, int kStages, bool kBulk>
+class BinaryManyScorer : public BinaryManyBase<kTiles, kUnits, kWarps, kGroup128, kStages, kBulk> {
+  using Base = BinaryManyBase<kTiles, kUnits, kWarps, kGroup128, kStages, kBulk>;
+  using Base::args_, Base::layout_, Base::stream_, Base::rows_, Base::blocks_;
+
+ public:
+  using Base::kWorkers;
+  using typename Base::Params, typename Base::Stream;
+  static constexpr int kSmallTileVocab = kBulk ? Stream::kTileVocab / 2 : Stream::kWarpIds;
 
   __device__ BinaryManyScorer(const ScanParams& scan, const Params& params, unsigned char* shared, int64_t rowBegin,
                               int rows)
-      : args_(scan.args),
-        params_(params),
-        layout_{scan.args.hiddenSize, scan.args.groupSize},
-        stream_(scan, shared, operandBytes(layout_)),
-        rowBegin_(rowBegin),
-        rows_(rows) {
-    stream_.start();
-    blocks_ = static_cast<int>(layout_.blocks());
-    bytes_ = reinterpret_cast<uint4*>(shared);
-    rowScales_ = hiddenOf(layout_).scales(shared);
-  }
-
-  __device__ void assist(const Tiling&) {
-    if constexpr (kBulk)
-      stream_.copyAll(reinterpret_cast<unsigned char*>(bytes_), hiddenSource(), hiddenOf(layout_).bytes());
-  }
-  __device__ void startWork() {
-    waitForPreviousKernel();
-    if constexpr (kBulk) {
-      stream_.waitForHidden();
-    } else {
-      hiddenOf(layout_).load<kWorkers>(reinterpret_cast<unsigned char*>(bytes_), hiddenSource());
-      syncWorkers<kWorkers>();
-    }
-  }
-  __device__ bool serves(int) const { return true; }
+      : Base(scan, params, shared, rowBegin, rows), bytes_(reinterpret_cast<const uint4*>(shared)) {}
 
   __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
     if (!stream_.serves(tile)) return stream_.skipTile();
@@ -77,7 +45,8 @@ class BinaryManyScorer {
 #pragma unroll
     for (int unit = 0; unit < kUnits; ++unit) {
       const int64_t firstId = tile.firstId + (threadIdx.x / 32 * kUnits + unit) * Stream::kUnitIds;
-      offerUnit<kTiles>(args_, firstId, rows_, rowScales_, sums[unit], kGroup128 ? kWeightUnit : 1.0f, lists, logSums);
+      offerUnit<kTiles>(args_, firstId, rows_, Base::rowScales(), sums[unit], kGroup128 ? kWeightUnit : 1.0f, lists,
+                        logSums);
     }
   }
 
@@ -220,14 +189,7 @@ class BinaryManyScorer {
     }
   }
 
-  const LmHeadTopKArgs& args_;
-  const Params& params_;
-  const BinaryLayout layout_;
-  Stream stream_;
-  int64_t rowBegin_;
-  int rows_, blocks_;
-  uint4* bytes_;
-  float* rowScales_;
+  const uint4* bytes_;
 };
 
 }  // namespace lm_head

@@ -7,9 +7,6 @@
 
 namespace lm_head {
 
-// Forms of quantized hidden, see quantizeHiddenKernel.
-enum class HiddenForm { kPlanes, kBytes, kSwizzledBytes };
-
 struct QuantizeParams {
   LmHeadTopKArgs args;
   HiddenForm form;

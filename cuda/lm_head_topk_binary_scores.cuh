@@ -4,21 +4,24 @@
 #include <cuda_fp16.h>
 
 #include "common/binary_layout.h"
-#include "lm_head_topk_scan.cuh"
+#include "lm_head_topk_pairs.cuh"
 
 namespace lm_head {
 
+// How the bytes of quantized hidden lie, see quantizeHiddenKernel.
+enum class HiddenForm { kPlanes, kBytes, kSwizzledBytes };
+
 // Quantized hidden of a row group, in scratch memory and in a block's shared memory alike: one piece, so that all of it
-// is loaded at once. See quantizeHiddenKernel.
+// is loaded at once.
 struct BinaryHidden {
   int rows;    // of a row group
   int blocks;  // of 128 columns
   int groups;  // that have bases, padded to quads; or 0
 
-  __host__ __device__ BinaryHidden(int rows, const BinaryLayout& layout, bool bases)
+  __host__ __device__ BinaryHidden(int rows, const BinaryLayout& layout, HiddenForm form)
       : rows(rows),
         blocks(static_cast<int>(layout.blocks())),
-        groups(bases ? static_cast<int>(layout.quads()) * BinaryLayout::kQuadGroups : 0) {}
+        groups(form == HiddenForm::kPlanes ? static_cast<int>(layout.quads()) * BinaryLayout::kQuadGroups : 0) {}
 
   // A byte a column, then an integer for each row and group, then a scale a row.
   __host__ __device__ int operandBytes() const { return rows * blocks * 128; }
@@ -101,24 +104,17 @@ __device__ inline void loadScales(const unsigned char* quad, int id, float (&sca
 template <int kTiles, class Lists>
 __device__ inline void offerUnit(const LmHeadTopKArgs& args, int64_t firstId, int rows, const float* rowScales,
                                  const float (&sums)[kTiles][4][4], float unit, Lists& lists, LogSums& logSums) {
-  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  const int64_t id = firstId + g;
-  float bias[2], scores[2 * kTiles][2];
-  for (int half = 0; half < 2; ++half) bias[half] = biasOf(args.bias, min(id + 8 * half, args.vocabSize - 1));
+  float totals[2 * kTiles][2];  // of row 4i + t, see columnOfRow
 #pragma unroll
   for (int i = 0; i < 2 * kTiles; ++i) {
-    const int row = 4 * i + t;  // see columnOfRow
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      scores[i][half] = -INFINITY;
-      if (row >= rows || id + 8 * half >= args.vocabSize) continue;
+    for (const int half : {0, 1}) {
       const float(&four)[4] = sums[i / 2][2 * half + i % 2];
-      const float sum = __fadd_rn(__fadd_rn(four[0], four[1]), __fadd_rn(four[2], four[3])) * unit;
-      scores[i][half] = finishScore(__fmul_rn(sum, rowScales[row]), bias[half]);
-      lists.offer(row, scores[i][half], static_cast<uint32_t>(id + 8 * half));
+      totals[i][half] = __fadd_rn(__fadd_rn(four[0], four[1]), __fadd_rn(four[2], four[3])) * unit;
     }
   }
-  if (logSums.wanted()) logSums.add(scores);
+  offerPairs(lists, IdPair(args, firstId), totals, [&](int row) { return RowFinish{rowScales[row], row < rows}; });
+  if (logSums.wanted()) logSums.add(totals);
 }
 
 }  // namespace lm_head

@@ -11,21 +11,29 @@ namespace lm_head {
 
 // kWarps warps score kUnits units of 16 ids each. kGroup128: groupSize is 128, so that each chunk has its own quad of
 // scales. kBulk: warp kWarps copies, and a stage holds kChunks chunks where each has its own quad.
-// kTogether: warps that score or skip the last tile's ids as one.
-template <int kWarps, int kUnits, bool kGroup128, int kStages, bool kBulk, int kChunks = 1, int kTogether = 1>
+// kTogether: warps that score or skip the last tile's ids as one. kShares: tiles are shared, see Tiling.
+template <int kWarps, int kUnits, bool kGroup128, int kStages, bool kBulk, int kChunks = 1, int kTogether = 1,
+          bool kShares = false>
 class BinaryStream {
  public:
+  static constexpr bool kBulkCopies = kBulk, kSharesTiles = kShares;
+  static constexpr int kWorkers = 32 * kWarps;
   static constexpr int kUnitIds = 16, kWarpIds = kUnits * kUnitIds, kTileUnits = kWarps * kUnits;
   static constexpr int kTileVocab = kTileUnits * kUnitIds, kGranularity = kWarpIds * kTogether;
   static constexpr int kStageChunks = kBulk && kGroup128 ? kChunks : 1;
 
+  // Bulk copies to shared memory that is not 128-byte aligned are slower than memory.
+  static __host__ __device__ size_t aligned(size_t bytes) { return (bytes + 127) / 128 * 128; }
+
   // Behind `before` bytes of what a scorer keeps.
   static __host__ __device__ size_t sharedBytes(const BinaryLayout& layout, size_t before) {
-    return aligned(before) + static_cast<size_t>(kStages) * stageBytes(layout) + kBarriers * sizeof(uint64_t);
+    return aligned(before) + static_cast<size_t>(kStages) * stageBytes(layout) + kBarriers * sizeof(uint64_t) +
+           (kStages + 1) / 2 * 2 * sizeof(int);
   }
 
-  __device__ BinaryStream(const ScanParams& scan, unsigned char* shared, size_t before)
+  __device__ BinaryStream(const ScanParams& scan, unsigned char* shared, size_t before, int64_t rowBegin)
       : tiling_(scan.tiling),
+        taken_(scan.pool.taken + rowBegin),
         weight_(static_cast<const unsigned char*>(scan.args.weight)),
         shared_(shared + aligned(before)) {
     const LmHeadTopKArgs& args = scan.args;
@@ -63,15 +71,28 @@ class BinaryStream {
   // no more weights than that takes anyway.
   __device__ void copyAll(unsigned char* hidden, const unsigned char* source, int bytes) {
     if (threadIdx.x != kWarps * 32) return;
-    for (int stage = 0; stage < kStagesBeforeHidden && index_ < tiling_.tiles; ++stage) copyStage();
+    for (int stage = 0; stage < kStagesBeforeHidden && index_ < tiling_.tiles && !takesTile(); ++stage) copyStage();
     waitForPreviousKernel();
     arriveExpecting(hiddenBarrier(), bytes);
     copyBulk(hidden, source, bytes, hiddenBarrier(), kEvictLast);
     while (index_ < tiling_.tiles) copyStage();
+    if (!sharesTiles()) return;
+    // There is no further tile.
+    waitBarrier(barriers_ + kStages + stage_, parity_ ^ 1);
+    tileOfStage()[stage_] = static_cast<int>(tiling_.tiles);
+    arrive(barriers_ + stage_);
   }
 
   // The warps that score, kBulk: until hidden has come.
   __device__ void waitForHidden() const { waitBarrier(hiddenBarrier(), 0); }
+
+  // The warps that score: the block's next tile.
+  __device__ int64_t tileAfter(int64_t index) const {
+    const int64_t next = index + gridDim.x;
+    if (!sharesTiles() || next < tiling_.firstShared) return next;
+    waitBarrier(barriers_ + stage_, parity_);
+    return tileOfStage()[stage_];
+  }
 
   // Whether this warp, or one of those together with it, has ids in the tile.
   __device__ bool serves(const Tile& tile) const {
@@ -150,6 +171,8 @@ class BinaryStream {
   }
 
  private:
+  __device__ bool sharesTiles() const { return kShares && tiling_.firstShared < tiling_.tiles; }
+
   static constexpr int kUnitsPerLayoutTile = BinaryLayout::kTileIds / kUnitIds;
   static constexpr int kChunkColumns = 128 * BinaryLayout::kChunkBlocks;
   static constexpr int kUnitBlockBytes = kUnitIds * 16, kUnitQuadBytes = kUnitIds * 8;
@@ -162,9 +185,8 @@ class BinaryStream {
   static constexpr int kStagesBeforeHidden = kStages * kBitBytes <= 40 << 10 ? kStages : (40 << 10) / kBitBytes;
 
   __device__ uint64_t* hiddenBarrier() const { return barriers_ + 2 * kStages; }
-
-  // Bulk copies to shared memory that is not 128-byte aligned are slower than memory.
-  static __host__ __device__ size_t aligned(size_t bytes) { return (bytes + 127) / 128 * 128; }
+  // [kStages]: the tile that a stage belongs to.
+  __device__ int* tileOfStage() const { return reinterpret_cast<int*>(barriers_ + kBarriers); }
 
   // Bits, then the quads of scales of the groups that end in the chunk.
   static __host__ __device__ int stageBytes(const BinaryLayout& layout) {
@@ -217,7 +239,11 @@ class BinaryStream {
     const int blocks = min(kStageChunks * BinaryLayout::kChunkBlocks, blocks_ - chunk_ * BinaryLayout::kChunkBlocks);
     const int first = firstQuad(chunk_), quads = kGroup128 ? chunks : quadsOf(chunk_, first);
     uint64_t* full = barriers_ + stage_;
+    // Asked for before the wait that follows: the answer takes its time.
+    const int64_t next = takesTile() ? takeTile() : endsTile() ? index_ + gridDim.x : index_;
+    const bool last = endsTile();
     waitBarrier(full + kStages, parity_ ^ 1);
+    tileOfStage()[stage_] = static_cast<int>(index_);
     arriveExpecting(full, (pieces_[0].units + pieces_[1].units) * (kUnitBlockBytes * blocks + kUnitQuadBytes * quads));
     unsigned char* slot = shared_ + stage_ * stageBytes_;
     if (kTileUnits == kUnitsPerLayoutTile && pieces_[0].units == kUnitsPerLayoutTile) {
@@ -229,11 +255,17 @@ class BinaryStream {
       if (pieces_[1].units > 0) copyPiece(pieces_[1], pieces_[0].units, slot, chunks, first, quads, full);
     }
     advance();
-    chunk_ += chunks;
-    if (chunk_ == this->chunks()) {
-      chunk_ = 0;
-      index_ += gridDim.x;
-    }
+    chunk_ = last ? 0 : chunk_ + chunks;
+    index_ = next;
+  }
+
+  // Whether the stage that is copied next is the last one of its tile; and whether a shared tile follows.
+  __device__ bool endsTile() const { return chunk_ + kStageChunks >= chunks(); }
+  __device__ bool takesTile() const { return endsTile() && sharesTiles() && index_ + gridDim.x >= tiling_.firstShared; }
+  __device__ int64_t takeTile() {
+    if (takenHere_ == tiling_.mostShared) return tiling_.tiles;
+    ++takenHere_;
+    return tiling_.firstShared + atomicAdd(taken_, 1);
   }
 
   // Units of one tile of the layout.
@@ -304,6 +336,7 @@ class BinaryStream {
   }
 
   const Tiling& tiling_;
+  int* taken_;  // shared tiles, by all blocks of these rows
   const unsigned char* weight_;
   unsigned char* shared_;
   uint64_t* barriers_;
@@ -318,6 +351,7 @@ class BinaryStream {
   // kBulk: of the warp that copies.
   uint64_t policy_;
   Piece pieces_[2];
+  int takenHere_ = 0;
 };
 
 }  // namespace lm_head

@@ -34,7 +34,7 @@ __device__ inline void multiplyAdd(float (&sum)[4], uint32_t a0, uint32_t a1, ui
 // Lane (g, t) = (lane / 4, lane % 4) of a warp copies what it multiplies itself, 8 neighbouring columns of ids g and
 // g+8 at a time: a dot product may take its columns in any order, so these 8 are its share of two matrix products.
 template <class Half, int kColumnTiles, int kStages>
-class HalfScorer {
+class HalfScorer : public OwnTiles {
  public:
   using Params = SplitParams;
   static constexpr bool kStartsEarly = false;
@@ -103,7 +103,7 @@ class HalfScorer {
       scores[column][0] = joinParts<Half>(sums[column][0], sums[column][1]);
       scores[column][1] = joinParts<Half>(sums[column][2], sums[column][3]);
     }
-    offerPairs(lists, splitRows_, ids, scores);
+    offerSplitPairs(lists, splitRows_, ids, scores);
     if (logSums.wanted()) logSums.add(scores);
   }
 

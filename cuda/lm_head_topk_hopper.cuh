@@ -45,7 +45,7 @@ class HopperScorer : public HopperHalfBase<Half, kRows> {
       for (bool first = true; chunk < chunks_; ++chunk, first = false) multiply(products, warpgroup, first);
       addProducts(products, sums);
     }
-    offerPairs(lists, splitRows_, ids, sums);
+    offerSplitPairs(lists, splitRows_, ids, sums);
     if (logSums.wanted()) logSums.add(sums);
   }
 

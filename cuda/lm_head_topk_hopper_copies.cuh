@@ -21,7 +21,7 @@ struct HopperScorerParams {
 // memory holds a chunk: columns that span 128 bytes, a row of the copy engine's swizzle pattern, of the tile's weights
 // and of parts. One thread copies, as far ahead as there are free stages; the workers release them.
 template <class Number, int kRowCount, int kWarpgroups, int kStages>
-class HopperScorerBase {
+class HopperScorerBase : public OwnTiles {
  public:
   using Params = HopperScorerParams;
   static constexpr int kRows = kRowCount, kColumns = 2 * kRows, kChunk = 128 / sizeof(Number);

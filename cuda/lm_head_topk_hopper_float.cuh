@@ -47,7 +47,7 @@ class HopperScorer<float, kRows> : public HopperFloatBase<kRows> {
       odd[half] = __ballot_sync(0xffffffffu, own && ids.scored[half] && threadIdx.x % 4 == 0);
       ids.scored[half] &= !own;
     }
-    offerPairs(lists, splitRows_, ids, sums);
+    offerSplitPairs(lists, splitRows_, ids, sums);
     if (logSums.wanted()) logSums.add(sums);
     for (const int half : {0, 1}) {
       for (uint32_t lanes = odd[half]; lanes != 0; lanes &= lanes - 1)

@@ -24,7 +24,7 @@ template <class Number>
 ScorerShape hopperShape(int64_t rows) {
   return visitRows(rows, [](auto count) -> ScorerShape {
     using Scorer = HopperScorer<Number, decltype(count)::value>;
-    return {Scorer::kRows, Scorer::kTileVocab, Scorer::kWorkers, Scorer::kSharedBytes};
+    return ScorerShape::of<Scorer>(Scorer::kRows, Scorer::kSharedBytes);
   });
 }
 

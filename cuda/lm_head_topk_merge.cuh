@@ -16,19 +16,32 @@ struct MergeParams {
   float* values;          // [rows, kTotal]
   int32_t* indices;       // [rows, kTotal]
   Key* bounds;            // [rows]: the last key taken; what the next sweep stays below
-  const LogSum* logSums;  // [rows, blocks], or null
-  float* logSumExp;       // [rows]
+  const LogSum* logSums;  // [rows, logSumsOfRow], or null
+  int logSumsOfRow;
+  float* logSumExp;  // [rows]
 };
 
 // The last warp: log of the sum of all blocks' sums, while the others look for the best keys.
 template <int kThreads>
 __device__ inline float logOfSums(const MergeParams& params, int64_t row) {
   if (params.logSums == nullptr || threadIdx.x < kThreads - 32) return 0.0f;
-  LogSum sum = LogSum::empty();
-  for (int i = threadIdx.x % 32; i < params.pool.blocks; i += 32)
-    sum = sum + params.logSums[row * params.pool.blocks + i];
-  for (int offset = 16; offset > 0; offset /= 2) sum = sum.overLanes(offset);
-  return sum.value();
+  constexpr int kLoads = 16;  // many at a time: what follows waits for memory
+  const LogSum* sums = params.logSums + row * params.logSumsOfRow;
+  LogSum total = LogSum::empty();
+  for (int begin = threadIdx.x % 32; begin < params.logSumsOfRow; begin += kLoads * 32) {
+    LogSum held[kLoads], sum = LogSum::empty();
+#pragma unroll
+    for (int load = 0; load < kLoads; ++load) {
+      const int i = begin + load * 32;
+      held[load] = i < params.logSumsOfRow ? sums[i] : LogSum::empty();
+      sum.max = fmaxf(sum.max, held[load].max);
+    }
+#pragma unroll
+    for (const LogSum& other : held) sum.sum += other.sum * expOfDifference(other.max, sum.max);
+    total = total + sum;
+  }
+  for (int offset = 16; offset > 0; offset /= 2) total = total.overLanes(offset);
+  return total.value();
 }
 
 // Bitonic sort of `size` keys in shared memory, a power of two of at least 32, by a block. Steps within a warp need no

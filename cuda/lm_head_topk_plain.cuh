@@ -29,7 +29,7 @@ __device__ inline float sumOfWarp(float sum) {
 
 // 16 warps, with the block's hidden rows in shared memory.
 template <class Load, int kRows>
-class PlainScorer {
+class PlainScorer : public OwnTiles {
  public:
   struct Params {};
   static constexpr bool kStartsEarly = false;

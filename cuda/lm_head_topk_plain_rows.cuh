@@ -7,7 +7,7 @@
 namespace lm_head {
 
 template <class Load, int kThreadCount>
-class PlainRowsScorer {
+class PlainRowsScorer : public OwnTiles {
  public:
   static constexpr bool kStartsEarly = false;
   struct Params {

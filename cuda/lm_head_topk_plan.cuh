@@ -52,8 +52,22 @@ inline size_t scorerBudget(const Device& device, int workers) {
 struct ScorerShape {
   int rowsPerBlock;
   int tileVocab;
+  int smallTileVocab;
   int workers;
   size_t sharedBytes;
+  bool sharesTiles;
+
+  template <class Scorer>
+  static ScorerShape of(int rowsPerBlock, size_t sharedBytes) {
+    return {rowsPerBlock,     Scorer::kTileVocab, Scorer::kSmallTileVocab,
+            Scorer::kWorkers, sharedBytes,        Scorer::kSharesTiles};
+  }
+
+  // How blocks divide the vocabulary.
+  Tiling tiling(int64_t vocabSize, int64_t blocks, bool again = false) const {
+    return {vocabSize, blocks, tileVocab, smallTileVocab, sharesTiles && !again};
+  }
+  int logSumParts() const { return sharesTiles ? LogSums::kMostParts : 1; }
 };
 
 // The shape of one sweep.
@@ -74,6 +88,7 @@ struct Plan {
     scan.args = args;
     scan.k = k;
     scan.rowsPerBlock = shape.rowsPerBlock;
+    scan.logSumParts = shape.logSumParts();
     rowGroups = static_cast<int>((args.rows + shape.rowsPerBlock - 1) / shape.rowsPerBlock);
     const int64_t tiles = (args.vocabSize + tile - 1) / tile;
     const int64_t most = std::min(device.multiprocessors, kMaxPoolBlocks) / rowGroups;
@@ -83,7 +98,10 @@ struct Plan {
     // A list that holds k keys and a tile more never loses one.
     const size_t left = device.sharedBytes - shape.sharedBytes - listBytes(scan, shape.workers / 32, 0);
     const int64_t fits = static_cast<int64_t>(left / (shape.rowsPerBlock * sizeof(Key)));
-    const int64_t idsPerBlock = (tiles + blocks - 1) / blocks * tile;
+    const auto idsOfBlocks = [&](int64_t blocks) {
+      return ((tiles + blocks - 1) / blocks + (shape.sharesTiles ? 1 : 0)) * tile;
+    };
+    const int64_t idsPerBlock = idsOfBlocks(blocks);
     globalListKeys = 0;
     scan.listCapacity = static_cast<int>(std::min(fits, idsPerBlock));
     if (scan.listCapacity < std::min<int64_t>(k + tile, idsPerBlock)) {
@@ -96,10 +114,12 @@ struct Plan {
         blocks = static_cast<int>(std::max<int64_t>(1, args.vocabSize * 3 / 8 / scan.listCapacity));
       globalListKeys = scan.listCapacity;
     }
-    const int64_t idsOfBlock = (tiles + blocks - 1) / blocks * tile;
+    const int64_t idsOfBlock = idsOfBlocks(blocks);
     const bool neverFull = scan.listCapacity >= idsOfBlock;
     scan.tilesPerCheck = neverFull ? INT_MAX : std::max(1, (scan.listCapacity - k) / tile);
     scan.roomPerCheck = neverFull ? 0 : scan.tilesPerCheck * tile;
+    scan.tiling = shape.tiling(args.vocabSize, blocks);
+    scan.logSumsOfRow = blocks + static_cast<int>(scan.tiling.sharedTiles());
     const int64_t handedOver = static_cast<int64_t>(blocks) * k;
     scan.pool.blocks = blocks;
     scan.pool.publishedRank = (k + blocks - 1) / blocks;
@@ -134,7 +154,6 @@ cudaError_t launchScan(const Plan& plan, const typename Scorer::Params& params, 
     allowedOn = plan.device.index;
   }
   const auto launch = [&](ScanParams scan, int blocks) {
-    scan.tiling = Tiling(scan.args.vocabSize, blocks, Scorer::kTileVocab, Scorer::kSmallTileVocab);
     const size_t bytes =
         plan.scorer.sharedBytes + listBytes(scan, Scorer::kWorkers / 32, scan.lists == nullptr ? scan.listCapacity : 0);
     return launchDependent(plan.device.computeCapability, kernel, dim3(blocks, plan.rowGroups), Scorer::kThreads, bytes,
@@ -145,6 +164,7 @@ cudaError_t launchScan(const Plan& plan, const typename Scorer::Params& params, 
   RETURN_IF_ERROR(launch(scan, plan.blocks));
   if (!plan.mayLose) return cudaSuccess;
   scan.again = true;
+  scan.tiling = plan.scorer.tiling(scan.args.vocabSize, 1, true);
   scan.logSums = nullptr;
   scan.lists = againLists;
   scan.listCapacity = plan.againCapacity;

@@ -2,6 +2,7 @@
 // of a tile, and the block's top-k lists filter them.
 #pragma once
 
+#include <algorithm>
 #include <type_traits>
 
 #include "common/dependent_launch.cuh"
@@ -18,24 +19,35 @@ struct Tile {
 };
 
 // How the vocabulary is cut into tiles, which blocks take in turn: neighbouring ids, which often win together, so go to
-// many blocks. Behind the full rounds each block gets one smaller tile, a multiple of `granularity`.
+// many blocks. Behind the full rounds each block gets one smaller tile, a multiple of `granularity`. Where a scorer
+// shares tiles, the last full round and the small tiles go to the blocks that come first: memory does not serve all
+// multiprocessors alike.
 struct Tiling {
   int64_t vocabSize = 0;
   int64_t fullTiles = 0;
   int64_t tiles = 0;
+  int64_t firstShared = 0;  // tiles from here on are shared
   int fullSize = 0;
   int smallSize = 0;
+  int mostShared = 0;  // that a block takes; never more than LogSums has parts for
 
   Tiling() = default;
 
   // On the host, for 64-bit divisions take long on the device.
-  Tiling(int64_t vocabSize, int64_t blocks, int fullSize, int granularity) : vocabSize(vocabSize), fullSize(fullSize) {
+  Tiling(int64_t vocabSize, int64_t blocks, int fullSize, int granularity, bool shares)
+      : vocabSize(vocabSize), fullSize(fullSize) {
     fullTiles = vocabSize / fullSize / blocks * blocks;
     const int64_t rest = vocabSize - fullTiles * fullSize, piece = blocks * granularity;
     smallSize = static_cast<int>((rest + piece - 1) / piece) * granularity;
     if (smallSize == 0) smallSize = granularity;
     tiles = fullTiles + (rest + smallSize - 1) / smallSize;
+    // The first tile of a block is always its own.
+    firstShared = shares && fullTiles > 0 ? std::max(fullTiles - blocks, blocks) : tiles;
+    // One more than equal shares would be. There are at most two tiles a block to be shared.
+    if (firstShared < tiles) mostShared = static_cast<int>((tiles - firstShared + blocks - 1) / blocks) + 1;
   }
+
+  int64_t sharedTiles() const { return tiles - firstShared; }
 
   __device__ Tile at(int64_t index) const {
     if (index < fullTiles) return {index * fullSize, fullSize};
@@ -55,7 +67,9 @@ struct ScanParams {
   Key* lists;         // [rows, gridDim.x, listCapacity], or null: lists are in shared memory
   const Key* bounds;  // [rows]: only keys below are wanted; null in the first sweep
   RowPool pool;
-  LogSum* logSums;  // [rows, gridDim.x], or null
+  LogSum* logSums;  // [rows, logSumsOfRow]: of each block, then of each shared tile; or null
+  int logSumsOfRow;
+  int logSumParts;  // of a block: one, or as many as LogSums has where tiles are shared
   // Serve only rows whose candidates were lost in the sweep before, a block a row group; lists hold k and two tiles.
   bool again;
 };
@@ -75,9 +89,17 @@ __device__ inline float finishScore(float score, const float* bias, int64_t id) 
 
 // Shared memory of a scan block behind its scorer's: lists of `sharedKeys`, what else they need, and sums.
 __host__ __device__ inline size_t listBytes(const ScanParams& params, int warps, int sharedKeys) {
-  const size_t rows = params.rowsPerBlock, sums = params.args.logSumExp == nullptr ? 0 : warps * rows * sizeof(LogSum);
-  return rows * sharedKeys * sizeof(Key) + TopKLists<32>::sharedBytes(params.rowsPerBlock, warps) + sums;
+  const size_t rows = params.rowsPerBlock;
+  const int parts = params.args.logSumExp == nullptr ? 0 : params.logSumParts;
+  return rows * sharedKeys * sizeof(Key) + TopKLists<32>::sharedBytes(params.rowsPerBlock, warps) +
+         LogSums::sharedBytes(parts, params.rowsPerBlock, warps);
 }
+
+// For scorers that share no tiles.
+struct OwnTiles {
+  static constexpr bool kSharesTiles = false;
+  __device__ int64_t tileAfter(int64_t index) const { return index + gridDim.x; }
+};
 
 // A barrier of the first kWorkers threads of the block.
 template <int kWorkers>
@@ -102,12 +124,13 @@ __device__ inline bool anyOfWorkers(bool mine) {
   return any != 0;
 }
 
-// A Scorer has: `Params`; kThreads, of which the first kWorkers score; kTileVocab and kSmallTileVocab; `sharedBytes()`,
-// a multiple of 8; a constructor that all threads run, with the shared memory and the block's rows; kStartsEarly:
-// whether that runs before the kernel in front has ended: then `startWork()` waits for it, and `assist()` where it
-// must; `assist(tiling, lists)`, all that the threads behind the workers do, kHelperExchanges: raising thresholds by
-// what other blocks publish included; `startWork()`, what workers do first; and `scoreTile(tile, lists, logSums)`,
-// which all workers call and which offers the scores of the ids of `tile` for each row that it `serves`.
+// A Scorer has: `Params`; kThreads, of which the first kWorkers score; kTileVocab and kSmallTileVocab;
+// `sharedBytes()`, a multiple of 8; a constructor that all threads run, with the shared memory and the block's rows;
+// kStartsEarly: whether that runs before the kernel in front has ended: then `startWork()` waits for it, and
+// `assist()` where it must; `assist(tiling)`, all that the threads behind the workers do; `startWork()`, what
+// workers do first; `scoreTile(tile, lists, logSums)`, which all workers call and which offers the scores of the ids
+// of `tile` for each row that it `serves`; kSharesTiles, see Tiling; and `tileAfter(index)`, the next tile of this
+// block.
 //
 // RestScorer: not void where rows may remain that Scorer does not serve: a second sweep, of the same tiles, serves
 // those of `splitRows()`. Nearly always there is none, which costs no launch this way.
@@ -145,7 +168,7 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
   lists.rowBegin = rowBegin;
   lists.shared = reinterpret_cast<unsigned char*>(next);
   lists.rowsPerBlock = params.rowsPerBlock;
-  LogSums logSums{nullptr, params.logSums, params.rowsPerBlock};
+  LogSums logSums{nullptr, params.logSums, params.rowsPerBlock, params.logSumsOfRow, Scorer::kSharesTiles};
   if (params.logSums != nullptr)
     logSums.slots = reinterpret_cast<LogSum*>(lists.shared + lists.sharedBytes(params.rowsPerBlock, kWorkers / 32));
   lists.bounds = params.bounds;
@@ -169,12 +192,14 @@ __global__ void __launch_bounds__(Scorer::kThreads, 1)
     logSums.reset(kWorkers / 32, served);
     syncWorkers<kWorkers>();
     int done = 0;
-    for (int64_t index = blockIdx.x; index < tiling.tiles; index += gridDim.x) {
+    for (int64_t index = blockIdx.x, next; index < tiling.tiles; index = next) {
+      if (Scorer::kSharesTiles && index >= tiling.firstShared)
+        logSums.nextPart(kWorkers / 32, gridDim.x + static_cast<int>(index - tiling.firstShared));
       tileScorer.scoreTile(tiling.at(index), lists, logSums);
+      next = tileScorer.tileAfter(index);
       ++done;
       // Blocks look at each other's thresholds often while thresholds rise fast; and, where lists may be long, before
       // the last tile, so that they hand over few keys.
-      const int64_t next = index + gridDim.x;
       const bool exchange = (done & (done - 1)) == 0 && next < tiling.tiles;
       if (exchange && lists.publishesBests()) lists.exchangeBests(done > 1);
       const bool beforeLast = next < tiling.tiles && next + gridDim.x >= tiling.tiles;

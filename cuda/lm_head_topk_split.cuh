@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "lm_head_topk_scan.cuh"
+#include "lm_head_topk_pairs.cuh"
 
 namespace lm_head {
 
@@ -139,22 +139,6 @@ __device__ inline float joinParts(float high, float low) {
   return finite ? fmaf(low, kLowScale, high) : high;
 }
 
-// The two ids of 16 that a lane of a warp scores. `bias` is to be loaded long before it is needed.
-struct IdPair {
-  uint32_t lower;
-  bool scored[2];  // not those behind the vocabulary
-  float bias[2];
-
-  __device__ IdPair(const LmHeadTopKArgs& args, int64_t firstId) {
-    const int64_t id = firstId + threadIdx.x % 32 / 4;
-    lower = static_cast<uint32_t>(id);
-    for (const int half : {0, 1}) {
-      scored[half] = id + 8 * half < args.vocabSize;
-      bias[half] = scored[half] ? biasOf(args.bias, id + 8 * half) : 0.0f;
-    }
-  }
-};
-
 // A block's threads, its first kRows at least, load its rows; those behind the last look like rows that are not split.
 template <int kRows>
 __device__ inline void loadSplitRows(const SplitRow* splitRows, int rows, SplitRow* shared) {
@@ -162,34 +146,11 @@ __device__ inline void loadSplitRows(const SplitRow* splitRows, int rows, SplitR
     shared[row] = row < rows ? splitRows[row] : SplitRow{1.0f, true};
 }
 
-// Makes a lane's scores, two of row 4i + t in sums[i], from sums of dot products, before the rows' scales and bias, and
-// offers them; -inf where the row is not split or the id is not scored.
+// offerPairs for rows that are split; -inf for the others.
 template <int kPairs, class Lists>
-__device__ inline void offerPairs(Lists& lists, const SplitRow* splitRows, const IdPair& ids,
-                                  float (&sums)[kPairs][2]) {
-  const int t = threadIdx.x % 4;
-  uint32_t candidates = 0;
-#pragma unroll
-  for (int i = 0; i < kPairs; ++i) {
-    const SplitRow row = splitRows[4 * i + t];
-    const float least = lists.leastScore(4 * i + t);
-#pragma unroll
-    for (const int half : {0, 1}) {
-      const bool scored = !row.plain && ids.scored[half];
-      const float score = finishScore(__fmul_rn(sums[i][half], row.scale), ids.bias[half]);
-      if (scored && !(score < least)) candidates |= 1u << (2 * i + half);
-      sums[i][half] = scored ? score : -INFINITY;
-    }
-  }
-  if (candidates == 0) return;
-  // Seldom: once in the code, by way of an array that can be indexed, where each score for itself would be long.
-  float scores[2 * kPairs];
-#pragma unroll
-  for (int i = 0; i < 2 * kPairs; ++i) scores[i] = sums[i / 2][i % 2];
-  for (; candidates != 0; candidates &= candidates - 1) {
-    const int i = __ffs(candidates) - 1;
-    lists.offer(4 * (i / 2) + t, scores[i], ids.lower + 8 * (i % 2));
-  }
+__device__ inline void offerSplitPairs(Lists& lists, const SplitRow* splitRows, const IdPair& ids,
+                                       float (&sums)[kPairs][2]) {
+  offerPairs(lists, ids, sums, [&](int row) { return RowFinish{splitRows[row].scale, !splitRows[row].plain}; });
 }
 
 }  // namespace lm_head

@@ -52,12 +52,24 @@ __device__ inline LogSum sumOfEightLanes(float first, float second) {
 // The running sums of a block, a slot for each warp and row, so that every addition has its fixed place in the order. A
 // slot's `max` need not be the largest score: it stays while what is added to its sum is at most kHeadroom, which
 // spares the scaling of what was summed before. Sums stay far from overflow so.
+//
+// Tiles that a block has by chance are parts of their own, and handed over apart: sums of fixed parts are the same bits
+// on every run.
 struct LogSums {
   static constexpr float kHeadroom = 0x1p24f;
+  static constexpr int kMostParts = 4;
 
-  LogSum* slots;   // [warps, rowsPerBlock], shared; null where nobody asked for sums
-  LogSum* blocks;  // [rows, gridDim.x], global
-  int rowsPerBlock;
+  LogSum* slots;  // [parts, warps, rowsPerBlock], shared; null where nobody asked for sums
+  LogSum* out;    // [rows, outOfRow], global
+  int rowsPerBlock, outOfRow;
+  bool hasParts;      // or just one
+  int part = 0;       // 0: of the tiles that are the block's by right, whose place in `out` is blockIdx.x
+  int firstSlot = 0;  // of this part
+
+  // The places of the other parts come behind the slots.
+  static __host__ __device__ size_t sharedBytes(int parts, int rowsPerBlock, int warps) {
+    return static_cast<size_t>(parts) * (warps * rowsPerBlock * sizeof(LogSum) + sizeof(int));
+  }
 
   __device__ bool wanted() const { return slots != nullptr; }
 
@@ -65,9 +77,18 @@ struct LogSums {
   template <class Served>
   __device__ void reset(int warps, Served served) {
     if (!wanted()) return;
-    for (int i = threadIdx.x; i < warps * rowsPerBlock; i += warps * 32) {
+    const int count = parts() * warps * rowsPerBlock;
+    for (int i = threadIdx.x; i < count; i += warps * 32) {
       slots[i] = served(i % rowsPerBlock) ? LogSum::empty() : LogSum{0.0f, 0.0f};
     }
+  }
+
+  // What is added from now on belongs to `place` of a row's sums.
+  __device__ void nextPart(int warps, int place) {
+    if (!wanted()) return;
+    ++part;
+    firstSlot += warps * rowsPerBlock;
+    if (threadIdx.x == 0) places(warps)[part] = place;
   }
 
   // One lane of a warp adds what the warp has found for a row.
@@ -125,16 +146,22 @@ struct LogSums {
     if (!wanted()) return;
     constexpr int kLanes = kWarps <= 4 ? 4 : kWarps <= 8 ? 8 : kWarps <= 16 ? 16 : 32;
     const int lane = threadIdx.x % kLanes;
-    for (int begin = 0; begin < rows; begin += kWarps * 32 / kLanes) {
-      const int row = begin + threadIdx.x / kLanes;
-      LogSum total = row < rows && lane < kWarps ? slots[lane * rowsPerBlock + row] : LogSum::empty();
+    // Of all parts at once.
+    const int count = (part + 1) * rows;
+    for (int begin = 0; begin < count; begin += kWarps * 32 / kLanes) {
+      const int i = begin + threadIdx.x / kLanes, from = i / rows, row = i % rows;
+      const LogSum* slotsOfRow = slots + from * (kWarps * rowsPerBlock) + row;
+      LogSum total = i < count && lane < kWarps ? slotsOfRow[lane * rowsPerBlock] : LogSum::empty();
       for (int offset = kLanes / 2; offset > 0; offset /= 2) total = total.overLanes(offset);
-      if (lane == 0 && row < rows && served(row)) blocks[(rowBegin + row) * gridDim.x + blockIdx.x] = total;
+      if (lane > 0 || i >= count || !served(row)) continue;
+      out[(rowBegin + row) * outOfRow + (from == 0 ? blockIdx.x : places(kWarps)[from])] = total;
     }
   }
 
  private:
-  __device__ LogSum* slotsOfWarp() const { return slots + threadIdx.x / 32 * rowsPerBlock; }
+  __device__ LogSum* slotsOfWarp() const { return slots + firstSlot + threadIdx.x / 32 * rowsPerBlock; }
+  __device__ int parts() const { return hasParts ? kMostParts : 1; }
+  __device__ int* places(int warps) const { return reinterpret_cast<int*>(slots + parts() * warps * rowsPerBlock); }
 
   struct Plus {
     __device__ float operator()(float a, float b) const { return a + b; }

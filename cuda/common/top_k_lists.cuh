@@ -14,6 +14,7 @@ struct RowPool {
   uint16_t* published;
   Key* keys;    // [rows, capacity]: candidates of all blocks
   int* counts;  // [rows]: how many; more than capacity when candidates were lost and the row must be scanned again
+  int* taken;   // [rows]: of a row group's first row, shared tiles that blocks have taken
   int blocks;
   int publishedRank;  // m
   int capacity;
@@ -27,7 +28,7 @@ __device__ inline void clearRow(const RowPool& pool, int64_t row) {
   constexpr int kWords = kMaxPoolBlocks / 2;
   auto* words = reinterpret_cast<uint32_t*>(pool.published + row * kMaxPoolBlocks);
   for (int i = threadIdx.x; i < kWords; i += blockDim.x) words[i] = 0;
-  if (threadIdx.x == 0) pool.counts[row] = 0;
+  if (threadIdx.x == 0) pool.counts[row] = pool.taken[row] = 0;
 }
 
 // The upper half of a key's score: what at least as many ids reach as the key.
@@ -49,9 +50,22 @@ struct PublishedScores {
     uint32_t scores[kOfLane];
 #pragma unroll
     for (int i = 0; i < kOfLane; ++i) scores[i] = i % 2 == 0 ? pairs[i / 2] & 0xffff : pairs[i / 2] >> 16;
-    uint32_t found = 0;
+    // The search begins where scores begin to differ. 0 stands for none.
+    uint32_t largest = 0, smallest = 0xffff;
+    int published = 0;
+#pragma unroll
+    for (const uint32_t score : scores) {
+      largest = max(largest, score);
+      if (score > 0) smallest = min(smallest, score);
+      published += score > 0;
+    }
+    if (__reduce_add_sync(0xffffffffu, published) < j) return 0;
+    largest = __reduce_max_sync(0xffffffffu, largest);
+    const uint32_t differ = largest ^ __reduce_min_sync(0xffffffffu, smallest);
+    const int unknown = 32 - __clz(static_cast<int>(differ));
+    uint32_t found = largest >> unknown << unknown;
 #pragma unroll 1
-    for (uint32_t bit = 1u << 15; bit > 0; bit >>= 1) {
+    for (uint32_t bit = 1u << unknown >> 1; bit > 0; bit >>= 1) {
       int count = 0;
 #pragma unroll
       for (int i = 0; i < kOfLane; ++i) count += scores[i] >= (found | bit);
@@ -170,18 +184,17 @@ struct TopKLists {
       int count = clampCount(row, warp);
       if (pool.blocks > 1 && !publishesBests()) {
         if (count >= pool.publishedRank) {
-          publish(row, kthLargest(
-                           warp, [list](int i) { return list[i]; }, count, pool.publishedRank, scratch));
+          publish(row, kthOfList(list, count, pool.publishedRank, scratch));
         }
         PublishedScores published;
         published.load(pool, rowBegin + row);
         raise(row, published);
       }
       warp.sync();
-      if (threshold(row) != kWorstKey) count = dropBelow(list, count, threshold(row) + 1, warp);
+      if (threshold(row) != kWorstKey) count = keepReaching(list, count, threshold(row) + 1);
       if (count > capacity - room && count > k) {
-        const Key kth = keepTopK(warp, list, count, k, scratch);
-        count = k;
+        const Key kth = kthOfList(list, count, k, scratch);
+        count = keepReaching(list, count, kth);
         if (warp.thread_rank() == 0) setThreshold(row, kth - 1);
       }
       warp.sync();
@@ -258,31 +271,6 @@ struct TopKLists {
     if (threadIdx.x % 32 != 0) return;
     const auto score = static_cast<unsigned short>(publishedScore(key));
     __stcg(pool.published + (rowBegin + row) * kMaxPoolBlocks + blockIdx.x, score);
-  }
-
-  // Keeps the keys that reach `bound`, in place; returns how many. Four loads at a time, for the list may be in global
-  // memory.
-  static __device__ int dropBelow(Key* list, int count, Key bound, const Warp& warp) {
-    constexpr int kLoads = 4;
-    int kept = 0;
-    for (int base = 0; base < count; base += kLoads * 32) {
-      Key keys[kLoads];
-#pragma unroll
-      for (int load = 0; load < kLoads; ++load) {
-        const int i = base + load * 32 + warp.thread_rank();
-        keys[load] = i < count ? list[i] : kWorstKey;
-      }
-      warp.sync();  // a slot is overwritten only after it was read
-#pragma unroll
-      for (int load = 0; load < kLoads; ++load) {
-        const bool keep = keys[load] != kWorstKey && keys[load] >= bound;
-        const unsigned lanes = warp.ballot(keep);
-        if (keep) list[kept + __popc(lanes & ((1u << warp.thread_rank()) - 1))] = keys[load];
-        kept += __popc(lanes);
-      }
-    }
-    warp.sync();
-    return kept;
   }
 };
 

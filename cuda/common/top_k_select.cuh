@@ -91,22 +91,46 @@ __device__ Key kthLargest(const Team& team, KeyAt keyAt, int count, int k, Selec
   return prefix;
 }
 
-// Keeps the k best of `count` keys, in place and in no particular order; returns a bound that exactly they reach.
-template <class Team>
-__device__ Key keepTopK(const Team& team, Key* keys, int count, int k, SelectScratch& scratch) {
-  if (count <= k) return kWorstKey;
-  const Key bound = kthLargest(
-      team, [keys](int i) { return keys[i]; }, count, k, scratch);
-  if (team.thread_rank() == 0) scratch.kept = 0;
-  team.sync();
-  for (int base = 0; base < count; base += team.size()) {
-    const int i = base + team.thread_rank();
-    const Key key = i < count ? keys[i] : kWorstKey;
-    team.sync();  // a slot is overwritten only after it was read: at most base + size keys are kept so far
-    if (key >= bound && key != kWorstKey) keys[atomicAdd(&scratch.kept, 1)] = key;
+// Functions of their own, for their code is long and stands in every kernel several times; but not for compute
+// capability 9.0, where calls were measured to cost a small batch 2 % of its time, and would keep warpgroup products
+// from overlapping.
+#if __CUDA_ARCH__ == 900
+#define LM_HEAD_LONG_FUNCTION __forceinline__
+#else
+#define LM_HEAD_LONG_FUNCTION __noinline__ inline
+#endif
+
+// The k-th largest of a list, by a warp.
+__device__ LM_HEAD_LONG_FUNCTION Key kthOfList(const Key* list, int count, int k, SelectScratch& scratch) {
+  const Warp warp = cg::tiled_partition<32>(cg::this_thread_block());
+  return kthLargest(
+      warp, [list](int i) { return list[i]; }, count, k, scratch);
+}
+
+// Keeps the keys of a list that reach `bound`, in place, by a warp; returns how many. Four loads at a time, for the
+// list may be in global memory.
+__device__ LM_HEAD_LONG_FUNCTION int keepReaching(Key* list, int count, Key bound) {
+  constexpr int kLoads = 4;
+  const int lane = threadIdx.x % 32;
+  int kept = 0;
+  for (int base = 0; base < count; base += kLoads * 32) {
+    Key keys[kLoads];
+#pragma unroll
+    for (int load = 0; load < kLoads; ++load) {
+      const int i = base + load * 32 + lane;
+      keys[load] = i < count ? list[i] : kWorstKey;
+    }
+    __syncwarp();  // a slot is overwritten only after it was read
+#pragma unroll
+    for (int load = 0; load < kLoads; ++load) {
+      const bool keep = keys[load] != kWorstKey && keys[load] >= bound;
+      const unsigned lanes = __ballot_sync(0xffffffffu, keep);
+      if (keep) list[kept + __popc(lanes & ((1u << lane) - 1))] = keys[load];
+      kept += __popc(lanes);
+    }
   }
-  team.sync();
-  return bound;
+  __syncwarp();
+  return kept;
 }
 
 }  // namespace lm_head

@@ -107,13 +107,22 @@ void unusualWeights(HeadFormat format) {
   }
 }
 
+// Shortest hidden rows that reach each of a format's ways: binary heads have one of its own for groups of 128 columns.
+struct Columns {
+  int64_t hidden, group;
+};
+std::vector<Columns> shortRows(HeadFormat format) {
+  if (format == HeadFormat::kBinary) return {{64, 32}, {128, 128}};
+  return {{64, 0}};
+}
+
 // Orders of scores that defeat thresholds: rising ids, and all winners with one block. Scores come in by bias, so they
 // are exact.
-void hardOrders(HeadFormat format, int64_t vocab) {
+void hardOrders(HeadFormat format, int64_t vocab, const Columns& columns) {
   for (const int kind : {0, 1, 2, 3}) {
     for (const int64_t k : {50, 2048}) {
       for (const int64_t rows : {1, 40}) {
-        const Shape shape{format, rows, vocab, 64, k, true, false, 32};
+        const Shape shape{format, rows, vocab, columns.hidden, k, true, false, columns.group};
         current = "hard order " + std::to_string(kind) + ", " + shape.name();
         LmHeadCase c(shape);
         std::fill(c.hidden.begin(), c.hidden.end(), 0.0f);
@@ -134,10 +143,10 @@ void hardOrders(HeadFormat format, int64_t vocab) {
 }
 
 // Scores that rise and fall by more than sums of exponentials keep room for, and infinities. They come in by bias.
-void logSumExpRange(HeadFormat format, int64_t vocab) {
+void logSumExpRange(HeadFormat format, int64_t vocab, const Columns& columns) {
   for (const int kind : {0, 1, 2, 3, 4}) {
     for (const int64_t rows : {1, 40}) {
-      const Shape shape{format, rows, vocab, 64, 5, true, false, 32, false, true};
+      const Shape shape{format, rows, vocab, columns.hidden, 5, true, false, columns.group, false, true};
       current = "range of logSumExp, kind " + std::to_string(kind) + ", " + shape.name();
       LmHeadCase c(shape);
       std::fill(c.hidden.begin(), c.hidden.end(), 0.0f);
@@ -158,6 +167,29 @@ void logSumExpRange(HeadFormat format, int64_t vocab) {
         expect(got == expected || std::fabs(got - expected) <= 1e-5 * std::max(1.0, std::fabs(expected)),
                "logSumExp " + std::to_string(got) + ", expected " + std::to_string(expected));
         expect(got >= c.values[row * shape.k], "logSumExp is less than the best score");
+      }
+    }
+  }
+}
+
+// Blocks take some tiles as they come to them, a sweep more often for many results: whoever takes which, all bits stay.
+void sharedTiles(HeadFormat format) {
+  for (const int64_t rows : {1, 2, 8}) {
+    for (const int64_t k : {50, 2100}) {
+      const Shape shape{format, rows, 150000, 128, k, false, false, 128, false, true};
+      current = "shared tiles, " + shape.name();
+      LmHeadCase c(shape);
+      c.upload();
+      c.run();
+      checkRow(c, rows - 1);
+      const std::vector<float> values = c.values, logSumExp = c.logSumExp;
+      const std::vector<int32_t> indices = c.indices;
+      for (int run = 0; run < 20; ++run) {
+        c.run();
+        expect(std::memcmp(values.data(), c.values.data(), values.size() * 4) == 0 && indices == c.indices,
+               "run " + std::to_string(run) + " gives another top k");
+        expect(std::memcmp(logSumExp.data(), c.logSumExp.data(), rows * 4) == 0,
+               "run " + std::to_string(run) + " gives other bits of logSumExp");
       }
     }
   }
@@ -232,11 +264,11 @@ void givenScales(bool many) {
 
 // Every row's candidates get lost, and it is scanned again. Each block hands over at least its m best with m * blocks
 // >= k, and a prime k is not m * blocks: that is more than k, and a pool of k keys overflows.
-void lostCandidates(HeadFormat format, int64_t vocab, int64_t k) {
+void lostCandidates(HeadFormat format, int64_t vocab, int64_t k, const Columns& columns) {
   tuning.poolCapacity = static_cast<int>(k);
   for (const int64_t rows : {1, 9, 40}) {
     for (const bool integers : {false, true}) {
-      const Shape shape{format, rows, vocab, 64, k, true, false, 32, integers, true};
+      const Shape shape{format, rows, vocab, columns.hidden, k, true, false, columns.group, integers, true};
       current = "lost candidates, " + shape.name();
       LmHeadCase c(shape);
       if (!integers) c.hidden[3] = 1e-38f;  // a row in plain arithmetic, where others are split
@@ -257,8 +289,10 @@ void sanitizeSuite(HeadFormat format) {
     if (format == HeadFormat::kFloat32) runCase({format, rows, 300, 65, 10, false, true});
   }
   runCase({format, 1, 2100, 64, 2050, false, false, 32});
-  lostCandidates(format, 1000, 5);
-  logSumExpRange(format, 600);
+  for (const Columns& columns : shortRows(format)) {
+    lostCandidates(format, 500, 5, columns);
+    logSumExpRange(format, 600, columns);
+  }
 }
 
 void formatSuite(HeadFormat format, bool quick) {
@@ -285,7 +319,8 @@ void formatSuite(HeadFormat format, bool quick) {
           runCase({format, rows, 500, 768, 20, true, false, group, integers}, 8);
         for (const int64_t group : {32, 96, 160, 480})
           runCase({format, rows, 300, 480, 20, true, false, group, integers});
-        runCase({format, rows, 300, 128 * 37, 20, true, false, 128, integers});
+        for (const int64_t blocks : {3, 5, 10, 37})
+          runCase({format, rows, 300, 128 * blocks, 20, true, false, 128, integers});
       }
     }
   }
@@ -293,13 +328,16 @@ void formatSuite(HeadFormat format, bool quick) {
   if (!binary) unusualWeights(format);
   batchInvariance(format);
   graphReplay(format);
-  hardOrders(format, quick ? 20000 : 100000);
-  lostCandidates(format, 20000, 53);
-  logSumExpRange(format, 40000);
+  for (const Columns& columns : shortRows(format)) {
+    hardOrders(format, quick ? 20000 : 100000, columns);
+    lostCandidates(format, 20000, 53, columns);
+    logSumExpRange(format, 40000, columns);
+  }
   // A row of hidden that no shared memory holds.
   if (!binary) runCase({format, 2, 150, 70000, 5, false});
   if (single) runCase({format, 2, 150, 70000, 5, false, true});
   if (quick) return;
+  sharedTiles(format);
   runCase({format, 2, 32001, 2048, 50, true}, 2);
   runCase({format, 64, 32001, 1024, 2048, false}, 2);
   runCase({format, 1, 128256, 1024, 50, false}, 1);

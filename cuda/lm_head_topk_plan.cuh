@@ -70,6 +70,9 @@ struct ScorerShape {
   int logSumParts() const { return sharesTiles ? LogSums::kMostParts : 1; }
 };
 
+// 1 MiB.
+constexpr int64_t kPoolKeysOfFewRows = 131072;
+
 // The shape of one sweep.
 struct Plan {
   Device device;
@@ -123,10 +126,12 @@ struct Plan {
     const int64_t handedOver = static_cast<int64_t>(blocks) * k;
     scan.pool.blocks = blocks;
     scan.pool.publishedRank = (k + blocks - 1) / blocks;
-    scan.pool.capacity =
-        tuning.poolCapacity > 0
-            ? tuning.poolCapacity
-            : static_cast<int>(std::min({handedOver, args.vocabSize, std::max<int64_t>(16384, 4 * k)}));
+    // Small heads give blocks no time to learn a bound, so that they hand over most of their ids, and a row that is
+    // scanned again takes milliseconds: few rows have room for it.
+    const int64_t affordablePool = std::max<int64_t>({16384, 4 * k, kPoolKeysOfFewRows / args.rows});
+    scan.pool.capacity = tuning.poolCapacity > 0
+                             ? tuning.poolCapacity
+                             : static_cast<int>(std::min({handedOver, args.vocabSize, affordablePool}));
     mayLose = scan.listCapacity < std::min<int64_t>(k + tile, idsOfBlock) ||
               scan.pool.capacity < std::min(handedOver, args.vocabSize);
   }

@@ -115,11 +115,15 @@ function kBars(rows: Row[]): Bar[] {
   );
 }
 
+/** A binary head against a bfloat16 head of the same shape. */
 function peerBars(rows: Row[]): Bar[] {
-  return DENSE_FORMATS.map((format) => {
-    const row = find(rows, { format, shape: SMALL });
-    return atMost(`${format}, V = ${SMALL.vocab}, 1 row: time / cuBLAS + topk`, 1, ratio(row?.us, row?.peers.torch));
-  });
+  return FORMATS.flatMap((format) =>
+    [K, 512, 2048].map((k) => {
+      const row = find(rows, { format, shape: SMALL, k });
+      const text = `${format}, V = ${SMALL.vocab}, 1 row, k = ${k}: time / cuBLAS + topk`;
+      return atMost(text, 1, ratio(row?.us, row?.peers.torch ?? row?.peers.torchBfloat16));
+    }),
+  );
 }
 
 /** bias and logSumExp on the large head, wherever they were measured. */

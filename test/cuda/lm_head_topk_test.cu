@@ -172,7 +172,8 @@ void logSumExpRange(HeadFormat format, int64_t vocab, const Columns& columns) {
   }
 }
 
-// Blocks take some tiles as they come to them, a sweep more often for many results: whoever takes which, all bits stay.
+// Some tiles go to the blocks that come first, in each of the sweeps that a large k takes: whoever takes which, all
+// bits stay the same.
 void sharedTiles(HeadFormat format) {
   for (const int64_t rows : {1, 2, 8}) {
     for (const int64_t k : {50, 2100}) {
@@ -290,7 +291,9 @@ void sanitizeSuite(HeadFormat format) {
   }
   runCase({format, 1, 2100, 64, 2050, false, false, 32});
   for (const Columns& columns : shortRows(format)) {
-    lostCandidates(format, 500, 5, columns);
+    // With groups of 128 columns three tiles of 192 ids fill the smallest ring, where one block scans all of them
+    // again.
+    lostCandidates(format, columns.group == 128 ? 500 : 1000, 5, columns);
     logSumExpRange(format, 600, columns);
   }
 }

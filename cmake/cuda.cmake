@@ -20,11 +20,11 @@ find_library(cudart_static cudart_static PATHS ${CUDA_ROOT}/lib64 ${CUDA_ROOT}/l
 function(compile_cuda objects flags)
   set(list)
   foreach(source ${ARGN})
-    get_filename_component(stem ${source} NAME_WE)
-    set(object ${CMAKE_CURRENT_BINARY_DIR}/cuda/${stem}.o)
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/${source}.o)
+    get_filename_component(folder ${object} DIRECTORY)
     add_custom_command(
       OUTPUT ${object}
-      COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/cuda
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${folder}
       COMMAND ${NVCC} -std=c++17 -O3 ${flags} -ccbin ${CMAKE_CXX_COMPILER} -Xcompiler=-fPIC,-Wall,-Wextra,-fvisibility=hidden -I${cuda_include}
               -MD -MF ${object}.d -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
       DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${source}
@@ -44,7 +44,7 @@ set_target_properties(cuda_kernels PROPERTIES LINKER_LANGUAGE CXX)
 target_link_libraries(cuda_kernels PUBLIC ${cudart_static} Threads::Threads ${CMAKE_DL_LIBS} rt)
 
 string(REPLACE ";" "," architectures_text "${CUDA_ARCHITECTURES}")
-target_sources(tfjs_lm_head_ops PRIVATE ${gpu_ops} kernels/stream.cc)
+target_sources(tfjs_lm_head_ops PRIVATE ${gpu_ops} kernels/tensorflow/stream.cc)
 target_include_directories(tfjs_lm_head_ops SYSTEM PRIVATE ${cuda_include})
 target_compile_definitions(tfjs_lm_head_ops PRIVATE LM_HEAD_CUDA="${architectures_text}")
 target_link_libraries(tfjs_lm_head_ops PRIVATE cuda_kernels)

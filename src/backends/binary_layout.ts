@@ -1,5 +1,5 @@
 /**
- * How a binary head lies in memory: `cuda/common/binary_layout.h` in TypeScript, number for number. Tiles of 256 ids, each
+ * How a binary head lies in memory: `kernels/core/binary_layout.h` in TypeScript, number for number. Tiles of 256 ids, each
  * with its bits and then its scales.
  *
  * Bits lie in chunks of up to 4 blocks; a block is 128 columns (4 words) of all 256 ids, and the same word of an id of all

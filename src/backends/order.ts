@@ -1,6 +1,6 @@
 /**
  * The one order by which everything in this package ranks: NaN before +inf, then the larger value, then the lower id;
- * -0 equals +0, and all NaN are equal. `cuda/common/order.cuh` is its twin on the GPU.
+ * -0 equals +0, and all NaN are equal. `kernels/core/order.h` is its twin on the GPU.
  */
 
 /** Key of every NaN: above the key of +inf. */

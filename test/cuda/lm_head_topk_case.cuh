@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "../../cuda/common/binary_layout.h"
-#include "../../cuda/lm_head_topk.h"
+#include "../../kernels/core/binary_layout.h"
+#include "../../cuda/lm_head/lm_head.h"
 #include "harness.cuh"
 
 namespace test {

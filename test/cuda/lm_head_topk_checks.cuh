@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "../../cuda/common/order.h"
+#include "../../kernels/core/order.h"
 #include "lm_head_topk_case.cuh"
 
 namespace test {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <functional>
 
-#include "../../cuda/common/order.h"
-#include "../../cuda/merge_top_k.h"
+#include "../../kernels/core/order.h"
+#include "../../cuda/lm_head/merge_ranks.h"
 #include "harness.cuh"
 
 namespace test {

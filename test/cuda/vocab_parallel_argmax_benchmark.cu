@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "../../cuda/common/order.h"
-#include "../../cuda/vocab_parallel_argmax.h"
+#include "../../kernels/core/order.h"
+#include "../../cuda/argmax/vocab_parallel_argmax.h"
 #include "timing.cuh"
 
 namespace test {

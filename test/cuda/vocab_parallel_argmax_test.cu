@@ -6,8 +6,8 @@
 #include <cmath>
 #include <memory>
 
-#include "../../cuda/common/order.h"
-#include "../../cuda/vocab_parallel_argmax.h"
+#include "../../kernels/core/order.h"
+#include "../../cuda/argmax/vocab_parallel_argmax.h"
 #include "harness.cuh"
 
 namespace test {

@@ -9,7 +9,7 @@
 //   exit CODE                     ends the process, with the channel open
 //   close                         leaves: "closed", and ends; so does the end of the input
 // When the group fails it prints "failed MESSAGE", at any time.
-#include "../../kernels/control_channel.h"
+#include "../../kernels/group/control_channel.h"
 
 #include <atomic>
 #include <cstdio>

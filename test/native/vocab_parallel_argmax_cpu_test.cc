@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "../../kernels/vocab_parallel_argmax.h"
+#include "../../kernels/tensorflow/vocab_parallel_argmax.h"
 
 namespace {
 

@@ -1,0 +1,37 @@
+// Fused LM head on the GPU: scores of every row against the whole vocabulary, and the best k of them, in one sweep over
+// the weights and without a buffer of logits.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+
+#include "../../kernels/core/lm_head_topk_args.h"
+
+namespace lm_head {
+
+// More than this many results take a sweep for each so many.
+constexpr int kMaxKPerSweep = 2048;
+
+// kPortable: what runs on every GPU from compute capability 8.0 on; kBest: also what only this GPU can do. Between
+// paths, the last bits of dense scores may differ.
+enum class Path { kBest, kPortable };
+
+// How a call runs. Users keep the defaults; tests reach with it what is rare.
+struct Tuning {
+  Path path = Path::kBest;
+  // How many candidates of a row all blocks together may keep, at least k; a row that has more is scanned again. 0:
+  // what suits the size.
+  int poolCapacity = 0;
+};
+
+// Bytes of scratch memory that launchLmHeadTopK needs on the current device, 256-byte aligned. cudaErrorNotSupported
+// where a row of hidden is too long for a binary head on this device (more than some 60,000 columns on an H200).
+cudaError_t lmHeadTopKScratchBytes(const LmHeadTopKArgs& args, size_t* bytes, const Tuning& tuning = {});
+
+// Enqueues on `stream`; neither allocates nor synchronizes, so it can be captured in a CUDA graph. Every pointer of
+// `args` is device memory; `hidden` and bias may have any float alignment, 16-bit and binary weights are 16-byte
+// aligned.
+cudaError_t launchLmHeadTopK(const LmHeadTopKArgs& args, void* scratch, cudaStream_t stream, const Tuning& tuning = {});
+
+}  // namespace lm_head

@@ -95,7 +95,7 @@ __device__ Best scanStrided(const T* logits, int64_t columnStride, Slice slice) 
 // Grid (slices, rows). With `tokens`, there is one slice, the whole row, and its id goes there; else candidates.
 template <class T, int kThreads>
 __global__ void __launch_bounds__(kThreads) scanRowsKernel(LocalArgmaxArgs args, int32_t* tokens) {
-  allowNextKernel();
+  triggerDependentLaunch();
   __shared__ Key warpBests[kThreads / 32];
   const Slice slice(args.vocabSize, tokens == nullptr ? kArgmaxSlices : 1);
   for (int64_t row = blockIdx.y; row < args.rows; row += gridDim.y) {
@@ -123,7 +123,7 @@ template <class T, int kLanes, int kThreads>
 __global__ void __launch_bounds__(kThreads) scanColumnsKernel(LocalArgmaxArgs args, int rowThreads) {
   constexpr uint32_t kLoads = 8;
   constexpr int kMostRows = 16;
-  allowNextKernel();
+  triggerDependentLaunch();
   __shared__ Key warpBests[kThreads / 32][kMostRows];
   const Slice slice(args.vocabSize, kArgmaxSlices);
   const int groupRows = rowThreads * kLanes, rowThread = threadIdx.x % rowThreads;

@@ -1,6 +1,6 @@
 // Launching a kernel before the one in front of it has ended, so that its start costs nothing (compute capability 9.0
 // and later; elsewhere an ordinary launch). Such a kernel calls waitForPreviousKernel before it reads what others
-// wrote; every kernel of a chain calls allowNextKernel early.
+// wrote; every kernel of a chain calls triggerDependentLaunch early.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,7 +13,7 @@ __device__ inline void waitForPreviousKernel() {
 #endif
 }
 
-__device__ inline void allowNextKernel() {
+__device__ inline void triggerDependentLaunch() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif

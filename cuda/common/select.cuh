@@ -1,4 +1,4 @@
-// Selection by radix: the k-th largest of distinct 64-bit keys, by a warp or by a whole block.
+// Selection among distinct 64-bit keys: by a warp, a bit of the key at a time, and by a whole block, by radix.
 #pragma once
 
 #include <cooperative_groups.h>
@@ -8,108 +8,96 @@
 namespace lm_head {
 
 namespace cg = cooperative_groups;
-using Warp = cg::thread_block_tile<32>;
 
-// Shared memory that one team needs.
-struct SelectScratch {
-  uint32_t bins[256];
-  uint32_t differ[2];  // bits in which keys differ, upper and lower half
-  uint32_t digit;      // of the k-th largest key, in this pass
-  uint32_t remaining;  // rank of the k-th largest among the keys of that digit
-  uint32_t members;    // keys of that digit
-  int kept;
+// --- by a warp ---
+
+__device__ inline Key largestOfWarp(Key key) {
+  const auto upper = static_cast<uint32_t>(key >> 32);
+  const uint32_t largest = __reduce_max_sync(0xffffffffu, upper);
+  return Key{largest} << 32 | __reduce_max_sync(0xffffffffu, upper == largest ? static_cast<uint32_t>(key) : 0u);
+}
+
+__device__ inline Key smallestOfWarp(Key key) { return ~largestOfWarp(~key); }
+
+// The keys of a list that may be in global memory, which a warp looks at several times: the first of them are in its
+// lanes' registers, the others are read again each time.
+class HeldKeys {
+ public:
+  __device__ HeldKeys(const Key* list, int count) : list_(list), count_(count) {
+#pragma unroll
+    for (int i = 0; i < kOfLane; ++i) held_[i] = at(i * 32);
+  }
+
+  // visit(key), and with kWorstKey where a lane has none.
+  template <class Visit>
+  __device__ void forEach(Visit visit) const {
+#pragma unroll
+    for (const Key key : held_) visit(key);
+#pragma unroll 1
+    for (int base = 32 * kOfLane; base < count_; base += 2 * 32) {
+      const Key keys[] = {at(base), at(base + 32)};
+      visit(keys[0]);
+      visit(keys[1]);
+    }
+  }
+
+ private:
+  static constexpr int kOfLane = 8;
+
+  __device__ Key at(int base) const {
+    const int i = base + threadIdx.x % 32;
+    return i < count_ ? list_[i] : kWorstKey;
+  }
+
+  const Key* list_;
+  int count_;
+  Key held_[kOfLane];
 };
 
-// The bits in which any of the keys differs from the first.
-template <class Team, class KeyAt>
-__device__ Key differingBits(const Team& team, KeyAt keyAt, Key first, int count, SelectScratch& scratch) {
-  Key differ = 0;
-  for (int i = team.thread_rank(); i < count; i += team.size()) differ |= keyAt(i) ^ first;
-  const uint32_t upper = __reduce_or_sync(0xffffffffu, static_cast<uint32_t>(differ >> 32));
-  const uint32_t lower = __reduce_or_sync(0xffffffffu, static_cast<uint32_t>(differ));
-  if (team.thread_rank() < 2) scratch.differ[team.thread_rank()] = 0;
-  team.sync();
-  if (team.thread_rank() % 32 == 0) {
-    atomicOr(&scratch.differ[0], upper);
-    atomicOr(&scratch.differ[1], lower);
-  }
-  team.sync();
-  return Key{scratch.differ[0]} << 32 | scratch.differ[1];
+// How many keys reach `bound`, which is above kWorstKey.
+__device__ inline int countReaching(const HeldKeys& keys, Key bound) {
+  int count = 0;
+  keys.forEach([&](Key key) { count += key >= bound; });
+  return __reduce_add_sync(0xffffffffu, count);
 }
 
-// The k-th largest of `count` keys given by keyAt(0 .. count-1). Needs 1 <= k <= count, and that no other key equals
-// the k-th largest. Every thread of the team gets the result.
-template <class Team, class KeyAt>
-__device__ Key kthLargest(const Team& team, KeyAt keyAt, int count, int k, SelectScratch& scratch) {
-  // Digits begin where keys begin to differ: candidates have many bits in common.
-  const Key first = keyAt(0), differ = differingBits(team, keyAt, first, count, scratch);
-  if (differ == 0) return first;
-  int above = 64 - __clzll(static_cast<long long>(differ));  // bits below this are not yet known
-  Key prefix = above == 64 ? 0 : first >> above << above;
-  uint32_t remaining = k;
-  while (above > 0) {
-    const int shift = max(above - 8, 0);
-    const Key mask = above == 64 ? 0 : ~Key{0} << above;
-    for (int bin = team.thread_rank(); bin < 256; bin += team.size()) scratch.bins[bin] = 0;
-    team.sync();
-    for (int i = team.thread_rank(); i < count; i += team.size()) {
-      const Key key = keyAt(i);
-      if ((key & mask) == prefix) atomicAdd(&scratch.bins[(key & ~mask) >> shift], 1u);
-    }
-    team.sync();
-    if (team.thread_rank() < 32) {
-      // Lane l owns bins 255-8l down to 248-8l, so that an inclusive scan over lanes counts from the largest digit
-      // down.
-      const int lane = team.thread_rank();
-      const int top = 255 - 8 * lane;
-      uint32_t own = 0;
-      for (int b = 0; b < 8; ++b) own += scratch.bins[top - b];
-      uint32_t larger = own;
-      for (int offset = 1; offset < 32; offset *= 2) {
-        const uint32_t other = __shfl_up_sync(0xffffffffu, larger, offset);
-        if (lane >= offset) larger += other;
-      }
-      larger -= own;
-      if (larger < remaining && remaining <= larger + own) {
-        int b = 0;
-        while (larger + scratch.bins[top - b] < remaining) larger += scratch.bins[top - b++];
-        scratch.digit = top - b;
-        scratch.remaining = remaining - larger;
-        scratch.members = scratch.bins[top - b];
-      }
-    }
-    team.sync();
-    prefix |= Key{scratch.digit} << shift;
-    remaining = scratch.remaining;
-    const uint32_t members = scratch.members;
-    team.sync();  // before the next pass overwrites what was just read
-    // All keys of this digit are wanted: the smallest of them is the k-th largest, and any bound below it selects the
-    // same.
-    if (members == remaining) return prefix;
-    above = shift;
-  }
-  return prefix;
+// The largest key below `bound`, or kWorstKey.
+__device__ inline Key largestBelow(const HeldKeys& keys, Key bound) {
+  Key largest = kWorstKey;
+  keys.forEach([&](Key key) {
+    if (key < bound && key > largest) largest = key;
+  });
+  return largestOfWarp(largest);
 }
 
-// Functions of their own, for their code is long and stands in every kernel several times; but not for compute
-// capability 9.0, where calls were measured to cost a small batch 2 % of its time, and would keep warpgroup products
-// from overlapping.
-#if __CUDA_ARCH__ == 900
-#define LM_HEAD_LONG_FUNCTION __forceinline__
-#else
-#define LM_HEAD_LONG_FUNCTION __noinline__ inline
-#endif
-
-// The k-th largest of a list, by a warp.
-__device__ LM_HEAD_LONG_FUNCTION Key kthOfList(const Key* list, int count, int k, SelectScratch& scratch) {
-  const Warp warp = cg::tiled_partition<32>(cg::this_thread_block());
-  return kthLargest(
-      warp, [list](int i) { return list[i]; }, count, k, scratch);
+// A bound that at least `wanted` keys reach, of which there are so many, and at most `most`, where bits from
+// `lowestBit` on are enough to tell. The bits of the wanted-th largest key are found from the first in which keys
+// differ on down, until few enough reach what is known.
+__device__ inline Key boundOfBest(const HeldKeys& keys, int wanted, int most, int lowestBit = 0) {
+  Key largest = kWorstKey, smallest = kAboveAllKeys;
+  keys.forEach([&](Key key) {
+    if (key > largest) largest = key;
+    if (key != kWorstKey && key < smallest) smallest = key;
+  });
+  largest = largestOfWarp(largest);
+  const Key differ = largest ^ smallestOfWarp(smallest);
+  if (differ == 0) return largest;
+  int bit = 63 - __clzll(static_cast<long long>(differ));
+  Key found = bit == 63 ? 0 : largest >> (bit + 1) << (bit + 1);
+#pragma unroll 1
+  for (; bit >= lowestBit; --bit) {
+    const Key tried = found | Key{1} << bit;
+    const int count = countReaching(keys, tried);
+    if (count < wanted) continue;
+    found = tried;
+    if (count <= most) break;
+  }
+  return found;
 }
 
 // Keeps the keys of a list that reach `bound`, in place, by a warp; returns how many. Four loads at a time, for the
 // list may be in global memory.
-__device__ LM_HEAD_LONG_FUNCTION int keepReaching(Key* list, int count, Key bound) {
+__device__ inline int keepReaching(Key* list, int count, Key bound) {
   constexpr int kLoads = 4;
   const int lane = threadIdx.x % 32;
   int kept = 0;
@@ -131,6 +119,89 @@ __device__ LM_HEAD_LONG_FUNCTION int keepReaching(Key* list, int count, Key boun
   }
   __syncwarp();
   return kept;
+}
+
+// --- by a block ---
+
+// Shared memory that a block needs.
+struct SelectScratch {
+  uint32_t bins[256];
+  uint32_t differ[2];  // bits in which keys differ, upper and lower half
+  uint32_t digit;      // of the k-th largest key, in this pass
+  uint32_t remaining;  // rank of the k-th largest among the keys of that digit
+  uint32_t members;    // keys of that digit
+  int kept;
+};
+
+// The bits in which any of the keys differs from the first.
+template <class KeyAt>
+__device__ Key differingBits(const cg::thread_block& block, KeyAt keyAt, Key first, int count, SelectScratch& scratch) {
+  Key differ = 0;
+  for (int i = block.thread_rank(); i < count; i += block.size()) differ |= keyAt(i) ^ first;
+  const uint32_t upper = __reduce_or_sync(0xffffffffu, static_cast<uint32_t>(differ >> 32));
+  const uint32_t lower = __reduce_or_sync(0xffffffffu, static_cast<uint32_t>(differ));
+  if (block.thread_rank() < 2) scratch.differ[block.thread_rank()] = 0;
+  block.sync();
+  if (block.thread_rank() % 32 == 0) {
+    atomicOr(&scratch.differ[0], upper);
+    atomicOr(&scratch.differ[1], lower);
+  }
+  block.sync();
+  return Key{scratch.differ[0]} << 32 | scratch.differ[1];
+}
+
+// A bound that exactly the k largest of `count` keys keyAt(0 .. count-1) reach. Needs 1 <= k <= count. Every thread of
+// the block gets it. Radix selection (Alabi et al. 2012, "Fast k-selection algorithms for graphics processing units"),
+// 8 bits a pass.
+template <class KeyAt>
+__device__ Key boundOfLargest(const cg::thread_block& block, KeyAt keyAt, int count, int k, SelectScratch& scratch) {
+  // Digits begin where keys begin to differ: candidates have many bits in common.
+  const Key first = keyAt(0), differ = differingBits(block, keyAt, first, count, scratch);
+  if (differ == 0) return first;
+  int above = 64 - __clzll(static_cast<long long>(differ));  // bits below this are not yet known
+  Key prefix = above == 64 ? 0 : first >> above << above;
+  uint32_t remaining = k;
+  while (above > 0) {
+    const int shift = max(above - 8, 0);
+    const Key mask = above == 64 ? 0 : ~Key{0} << above;
+    for (int bin = block.thread_rank(); bin < 256; bin += block.size()) scratch.bins[bin] = 0;
+    block.sync();
+    for (int i = block.thread_rank(); i < count; i += block.size()) {
+      const Key key = keyAt(i);
+      if ((key & mask) == prefix) atomicAdd(&scratch.bins[(key & ~mask) >> shift], 1u);
+    }
+    block.sync();
+    if (block.thread_rank() < 32) {
+      // Lane l owns bins 255-8l down to 248-8l, so that an inclusive scan over lanes counts from the largest digit
+      // down.
+      const int lane = block.thread_rank();
+      const int top = 255 - 8 * lane;
+      uint32_t own = 0;
+      for (int b = 0; b < 8; ++b) own += scratch.bins[top - b];
+      uint32_t larger = own;
+      for (int offset = 1; offset < 32; offset *= 2) {
+        const uint32_t other = __shfl_up_sync(0xffffffffu, larger, offset);
+        if (lane >= offset) larger += other;
+      }
+      larger -= own;
+      if (larger < remaining && remaining <= larger + own) {
+        int b = 0;
+        while (larger + scratch.bins[top - b] < remaining) larger += scratch.bins[top - b++];
+        scratch.digit = top - b;
+        scratch.remaining = remaining - larger;
+        scratch.members = scratch.bins[top - b];
+      }
+    }
+    block.sync();
+    prefix |= Key{scratch.digit} << shift;
+    remaining = scratch.remaining;
+    const uint32_t members = scratch.members;
+    block.sync();  // before the next pass overwrites what was just read
+    // All keys of this digit are wanted.
+    if (members == remaining) return prefix;
+    above = shift;
+  }
+  return prefix;
 }
 
 }  // namespace lm_head

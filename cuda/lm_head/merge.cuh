@@ -1,9 +1,9 @@
-// The best k of all blocks' lists, sorted.
+// The best k of all blocks' candidates, sorted; and the sum of all terms of logSumExp.
 #pragma once
 
 #include "../common/dependent_launch.cuh"
 #include "reductions/log_sum_exp.cuh"
-#include "reductions/top_k.cuh"
+#include "reductions/row_pool.cuh"
 
 namespace lm_head {
 
@@ -13,36 +13,46 @@ struct MergeParams {
   int64_t kBefore;  // results of the sweeps before
   int64_t kTotal;
   int64_t vocabStart;
-  float* values;          // [rows, kTotal]
-  int32_t* indices;       // [rows, kTotal]
-  Key* bounds;            // [rows]: the last key taken; what the next sweep stays below
-  const LogSum* logSums;  // [rows, logSumsOfRow], or null
-  int logSumsOfRow;
-  float* logSumExp;  // [rows]
+  float* values;     // [rows, kTotal]
+  int32_t* indices;  // [rows, kTotal]
+  Key* bounds;       // [rows]: the last key taken; what the next sweep stays below
+  LogSumExpParams logSumExp;  // terms: null in all sweeps but the first
+  float* logSums;             // [rows]
+  int32_t* logSumStates;      // [rows, LogSum::kWords], or null
+  bool mayDrop;               // blocks may have dropped keys: the first merge of two asks for another sweep of such rows
+  bool afterRescan;           // the second: only of those rows
 };
 
-// The last warp: log of the sum of all blocks' sums, while the others look for the best keys.
+// Adds the terms of a row up, by a block. The result is in the first thread.
 template <int kThreads>
-__device__ inline float logOfSums(const MergeParams& params, int64_t row) {
-  if (params.logSums == nullptr || threadIdx.x < kThreads - 32) return 0.0f;
-  constexpr int kLoads = 16;  // many at a time: what follows waits for memory
-  const LogSum* sums = params.logSums + row * params.logSumsOfRow;
-  LogSum total = LogSum::empty();
-  for (int begin = threadIdx.x % 32; begin < params.logSumsOfRow; begin += kLoads * 32) {
-    LogSum held[kLoads], sum = LogSum::empty();
+class LogSumOfTerms {
+ public:
+  __device__ LogSum add(const LogSumExpParams& params, int64_t row) {
+    const LogSumTerm* terms = params.terms + row * params.termsOfRow;
+    LogSum total = LogSum::empty();
+    if (threadIdx.x < LogSum::kLimbs) limbs_[threadIdx.x] = 0;
+    for (int64_t i = threadIdx.x; i < params.termsOfRow; i += kThreads) total.raise(terms[i].max);
+    for (int offset = 16; offset > 0; offset /= 2) total.raise(__shfl_xor_sync(0xffffffffu, total.max, offset));
+    if (threadIdx.x % 32 == 0) largest_[threadIdx.x / 32] = total.max;
+    __syncthreads();
+    for (const float other : largest_) total.raise(other);
+    const double window = LogSum::windowOf(total.max);
+    for (int64_t i = threadIdx.x; i < params.termsOfRow; i += kThreads) LogSum::addAt(window, terms[i], total.limbs);
 #pragma unroll
-    for (int load = 0; load < kLoads; ++load) {
-      const int i = begin + load * 32;
-      held[load] = i < params.logSumsOfRow ? sums[i] : LogSum::empty();
-      sum.max = fmaxf(sum.max, held[load].max);
+    for (int limb = 0; limb < LogSum::kLimbs; ++limb) {
+      auto sum = static_cast<unsigned long long>(total.limbs[limb]);
+      for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+      if (threadIdx.x % 32 == 0 && sum != 0) atomicAdd(limbs_ + limb, sum);
     }
-#pragma unroll
-    for (const LogSum& other : held) sum.sum += other.sum * expOfDifference(other.max, sum.max);
-    total = total + sum;
+    __syncthreads();
+    for (int limb = 0; limb < LogSum::kLimbs; ++limb) total.limbs[limb] = static_cast<int64_t>(limbs_[limb]);
+    return total;
   }
-  for (int offset = 16; offset > 0; offset /= 2) total = total.overLanes(offset);
-  return total.value();
-}
+
+ private:
+  float largest_[kThreads / 32];
+  unsigned long long limbs_[LogSum::kLimbs];
+};
 
 // Bitonic sort of `size` keys in shared memory, a power of two of at least 32, by a block. Steps within a warp need no
 // barrier.
@@ -83,30 +93,24 @@ __device__ inline void sortBestFirst(const cg::thread_block& block, Key* keys, i
 // A block a row. Shared memory: `sortSize` keys, the power of two at or above k, at least 32. Leaves the pool empty for
 // the next sweep.
 template <int kThreads>
-__global__ void __launch_bounds__(kThreads) mergeKernel(MergeParams params, int sortSize) {
+__global__ void __launch_bounds__(kThreads) mergeKernel(const __grid_constant__ MergeParams params, int sortSize) {
   extern __shared__ Key best[];
   constexpr int kFew = kThreads / 4;
   __shared__ SelectScratch scratch;
-  __shared__ Key few[kFew], first;
-  allowNextKernel();
+  __shared__ Key few[kFew], last;
+  triggerDependentLaunch();
   waitForPreviousKernel();
   const int64_t row = blockIdx.x;
+  if (params.afterRescan && params.pool.rescanBounds[row] == kWorstKey) return;
   const Key* keys = params.pool.keys + row * params.pool.capacity;
   const auto block = cg::this_thread_block();
   const int k = params.k, count = params.pool.counts[row];
-  const float logSum = logOfSums<kThreads>(params, row);
+  const Key dropped = params.mayDrop && !params.afterRescan ? params.pool.dropped[row] : kWorstKey;
   const auto store = [&](int place, Key key) {
     const int64_t out = row * params.kTotal + params.kBefore + place;
     params.values[out] = keyValue(key);
     params.indices[out] = static_cast<int32_t>(keyId(key) + params.vocabStart);
-    if (place == 0) first = key;
-    if (place == k - 1) params.bounds[row] = key;
-  };
-  // Not less than the best score, where rounding would have it so. NaN is the best where there is any.
-  const auto storeLogSum = [&] {
-    block.sync();
-    if (params.logSums != nullptr && threadIdx.x == kThreads - 1)
-      params.logSumExp[row] = fmaxf(logSum, keyValue(first));
+    if (place == k - 1) params.bounds[row] = last = key;
   };
   if (count <= kFew) {
     // Few candidates: the place of each is how many are better.
@@ -122,25 +126,30 @@ __global__ void __launch_bounds__(kThreads) mergeKernel(MergeParams params, int 
     place += __shfl_xor_sync(0xffffffffu, place, 1);
     place += __shfl_xor_sync(0xffffffffu, place, 2);
     if (threadIdx.x % 4 == 0 && candidate < count && place < k) store(place, key);
-    storeLogSum();
-    return;
+  } else {
+    const Key bound =
+        count > k ? boundOfLargest(block, [keys](int i) { return keys[i]; }, count, k, scratch) : kWorstKey;
+    if (threadIdx.x == 0) scratch.kept = 0;
+    for (int i = k + threadIdx.x; i < sortSize; i += kThreads) best[i] = kWorstKey;
+    block.sync();
+    for (int i = threadIdx.x; i < count; i += kThreads) {
+      const Key key = keys[i];
+      if (key >= bound) best[atomicAdd(&scratch.kept, 1)] = key;
+    }
+    clearRow(params.pool, row);
+    block.sync();
+    sortBestFirst<kThreads>(block, best, sortSize);
+    for (int i = threadIdx.x; i < k; i += kThreads) store(i, best[i]);
   }
-  const Key bound = count > k ? kthLargest(
-                                    block, [keys](int i) { return keys[i]; }, count, k, scratch)
-                              : kWorstKey;
-
-  if (threadIdx.x == 0) scratch.kept = 0;
-  for (int i = k + threadIdx.x; i < sortSize; i += kThreads) best[i] = kWorstKey;
   block.sync();
-  for (int i = threadIdx.x; i < count; i += kThreads) {
-    if (keys[i] >= bound) best[atomicAdd(&scratch.kept, 1)] = keys[i];
-  }
-  clearRow(params.pool, row);
-  block.sync();
-
-  sortBestFirst<kThreads>(block, best, sortSize);
-  for (int i = threadIdx.x; i < k; i += kThreads) store(i, best[i]);
-  storeLogSum();
+  // Was one of the k best dropped? Then all keys from the last of these on are wanted once more.
+  if (threadIdx.x == 0 && dropped > last) params.pool.rescanBounds[row] = last;
+  if (params.logSumExp.terms == nullptr || params.afterRescan) return;
+  __shared__ LogSumOfTerms<kThreads> sums;
+  const LogSum total = sums.add(params.logSumExp, row);
+  if (threadIdx.x != 0) return;
+  if (params.logSums != nullptr) params.logSums[row] = total.value();
+  if (params.logSumStates != nullptr) total.store(params.logSumStates + row * LogSum::kWords);
 }
 
 }  // namespace lm_head

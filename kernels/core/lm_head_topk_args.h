@@ -28,6 +28,7 @@ struct LmHeadTopKArgs {
   float* values;     // [rows, k]
   int32_t* indices;  // [rows, k]
   float* logSumExp;  // [rows], or null: log of the sum of exp of all scores of the row
+  int32_t* logSumState;  // [rows, LogSum::kWords], or null: that sum in the form in which sums of shards add up
 };
 
 }  // namespace lm_head

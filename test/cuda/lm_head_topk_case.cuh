@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "../../kernels/core/binary_layout.h"
+#include "../../kernels/core/log_sum.h"
 #include "../../cuda/lm_head/lm_head.h"
 #include "harness.cuh"
 
@@ -101,6 +102,7 @@ class LmHeadCase {
     deviceValues_ = std::make_unique<DeviceArray<float>>(shape.rows * shape.k);
     deviceIndices_ = std::make_unique<DeviceArray<int32_t>>(shape.rows * shape.k);
     deviceLogSumExp_ = std::make_unique<DeviceArray<float>>(shape.rows);
+    deviceLogSumState_ = std::make_unique<DeviceArray<int32_t>>(shape.rows * lm_head::LogSum::kWords);
     size_t bytes = 0;
     must(lm_head::lmHeadTopKScratchBytes(args(), &bytes, tuning), "lmHeadTopKScratchBytes");
     scratch_ = std::make_unique<DeviceArray<unsigned char>>(bytes);
@@ -113,6 +115,11 @@ class LmHeadCase {
   void setHidden(const std::vector<float>& values) {
     hidden = values;
     deviceHidden_->set(values);
+  }
+
+  void setBias(const std::vector<float>& values) {
+    bias = values;
+    deviceBias_->set(values);
   }
 
   // Hidden holds whole numbers from now on.
@@ -144,7 +151,10 @@ class LmHeadCase {
     }
     args.values = deviceValues_->data();
     args.indices = deviceIndices_->data();
-    if (shape.logSumExp) args.logSumExp = deviceLogSumExp_->data();
+    if (shape.logSumExp) {
+      args.logSumExp = deviceLogSumExp_->data();
+      args.logSumState = deviceLogSumState_->data();
+    }
     return args;
   }
 
@@ -162,6 +172,7 @@ class LmHeadCase {
     values = deviceValues_->get();
     indices = deviceIndices_->get();
     logSumExp = deviceLogSumExp_->get();
+    logSumState = deviceLogSumState_->get();
   }
 
   size_t scratchBytes() const { return scratch_->size(); }
@@ -173,6 +184,7 @@ class LmHeadCase {
   std::vector<float> values;
   std::vector<int32_t> indices;
   std::vector<float> logSumExp;
+  std::vector<int32_t> logSumState;
 
  private:
   // Bits and scales as the kernel reads them.
@@ -202,7 +214,7 @@ class LmHeadCase {
       deviceLogSumExp_;
   std::unique_ptr<DeviceArray<uint32_t>> deviceWords_;
   std::unique_ptr<DeviceArray<uint16_t>> deviceHalves_;
-  std::unique_ptr<DeviceArray<int32_t>> deviceIndices_;
+  std::unique_ptr<DeviceArray<int32_t>> deviceIndices_, deviceLogSumState_;
   std::unique_ptr<DeviceArray<unsigned char>> scratch_;
 };
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cmath>
-#include <numeric>
+#include <functional>
 
 #include "../../kernels/core/order.h"
 #include "lm_head_topk_case.cuh"
@@ -55,18 +55,26 @@ inline std::string at(int64_t row, int64_t i) {
   return " at row " + std::to_string(row) + ", position " + std::to_string(i);
 }
 
-inline void checkExact(const LmHeadCase& c, int64_t row, const std::vector<float>& scores) {
-  std::vector<int32_t> ids(c.shape.vocab);
-  std::iota(ids.begin(), ids.end(), 0);
-  std::stable_sort(ids.begin(), ids.end(),
-                   [&](int a, int b) { return lm_head::orderKey(scores[a]) > lm_head::orderKey(scores[b]); });
+// Keys of all ids, best first.
+inline std::vector<lm_head::Key> sortedKeys(const std::vector<float>& scores) {
+  std::vector<lm_head::Key> keys(scores.size());
+  for (size_t id = 0; id < scores.size(); ++id) keys[id] = lm_head::makeKey(scores[id], static_cast<uint32_t>(id));
+  std::sort(keys.begin(), keys.end(), std::greater<lm_head::Key>());
+  return keys;
+}
+
+inline void checkExact(const LmHeadCase& c, int64_t row, const std::vector<lm_head::Key>& keys) {
   for (int64_t i = 0; i < c.shape.k; ++i) {
-    const int32_t got = c.indices[row * c.shape.k + i];
+    const int32_t got = c.indices[row * c.shape.k + i], id = static_cast<int32_t>(lm_head::keyId(keys[i]));
     const float value = c.values[row * c.shape.k + i];
-    expect(got == ids[i], "id " + std::to_string(got) + ", expected " + std::to_string(ids[i]) + at(row, i));
-    expect(lm_head::orderKey(value) == lm_head::orderKey(scores[ids[i]]),
-           "value " + std::to_string(value) + ", expected " + std::to_string(scores[ids[i]]) + at(row, i));
+    expect(got == id, "id " + std::to_string(got) + ", expected " + std::to_string(id) + at(row, i));
+    expect(lm_head::orderKey(value) == lm_head::keyOrder(keys[i]),
+           "value " + std::to_string(value) + ", expected " + std::to_string(lm_head::keyValue(keys[i])) + at(row, i));
   }
+}
+
+inline void checkExact(const LmHeadCase& c, int64_t row, const std::vector<float>& scores) {
+  checkExact(c, row, sortedKeys(scores));
 }
 
 // Within 1e-5 of float64, and of what the bounds of the scores allow.

@@ -116,27 +116,49 @@ std::vector<Columns> shortRows(HeadFormat format) {
   return {{64, 0}};
 }
 
-// Orders of scores that defeat thresholds: rising ids, and all winners with one block. Scores come in by bias, so they
-// are exact.
-void hardOrders(HeadFormat format, int64_t vocab, const Columns& columns) {
-  for (const int kind : {0, 1, 2, 3}) {
-    for (const int64_t k : {50, 2048}) {
-      for (const int64_t rows : {1, 40}) {
-        const Shape shape{format, rows, vocab, columns.hidden, k, true, false, columns.group};
+// Orders of scores that defeat thresholds, and those that deal all winners to few blocks. Scores come in by bias, so
+// they are exact.
+std::vector<std::vector<float>> hardOrders(int64_t vocab) {
+  Random random(7);
+  std::vector<std::vector<float>> orders;
+  const auto add = [&](auto scoreOf) {
+    std::vector<float> scores(vocab);
+    for (int64_t id = 0; id < vocab; ++id) scores[id] = static_cast<float>(scoreOf(id));
+    orders.push_back(scores);
+  };
+  add([](int64_t id) { return id; });
+  add([](int64_t id) { return -id; });
+  add([](int64_t) { return 0.25; });
+  add([&](int64_t id) { return id >= vocab / 2 && id < vocab / 2 + 4096 ? 1e6 + id % 17 : id % 1000; });
+  add([](int64_t id) { return id % 3 ? -1.0 : 1.0; });
+  add([&](int64_t id) { return id % (vocab / 20 + 1) == 0 ? id : -INFINITY; });
+  add([&](int64_t) { return random.uniform(); });
+  // All winners with one block, however tiles are dealt.
+  for (const int64_t run : {64, 128, 192, 256}) {
+    for (const int64_t blocks : {132, 66, 33}) {
+      add([&](int64_t id) { return id / run % blocks == 7 % blocks ? 1000.0 + id : -id; });
+    }
+  }
+  add([](int64_t id) { return id / 64 % 132 < 3 ? 1.0 : -INFINITY; });
+  return orders;
+}
+
+void hardOrders(HeadFormat format, int64_t vocab, const Columns& columns, bool all) {
+  const std::vector<std::vector<float>> orders = hardOrders(vocab);
+  std::vector<std::vector<lm_head::Key>> keys;
+  for (const std::vector<float>& scores : orders) keys.push_back(sortedKeys(scores));
+  for (const int64_t rows : {1, 2, 8, 40, 256}) {
+    for (const int64_t k : {1, 50, 600, 2048, 2500}) {
+      if (!all && (rows == 2 || rows == 256 || k == 600)) continue;
+      const Shape shape{format, rows, vocab, columns.hidden, k, true, false, columns.group};
+      LmHeadCase c(shape);
+      std::fill(c.hidden.begin(), c.hidden.end(), 0.0f);
+      c.upload();
+      for (size_t kind = 0; kind < orders.size(); ++kind) {
         current = "hard order " + std::to_string(kind) + ", " + shape.name();
-        LmHeadCase c(shape);
-        std::fill(c.hidden.begin(), c.hidden.end(), 0.0f);
-        for (int64_t id = 0; id < vocab; ++id) {
-          const int64_t tile128 = id / 128, tile256 = id / 256;
-          if (kind == 0) c.bias[id] = static_cast<float>(id);
-          if (kind == 1) c.bias[id] = tile128 % 132 == 5 ? static_cast<float>(1000 + id) : static_cast<float>(-id);
-          if (kind == 2) c.bias[id] = tile256 % 132 == 7 ? static_cast<float>(1000 + id) : -INFINITY;
-          if (kind == 3) c.bias[id] = id % 3 ? -INFINITY : 1.0f;
-        }
-        c.upload();
+        c.setBias(orders[kind]);
         c.run();
-        checkExact(c, 0, c.bias);
-        checkExact(c, rows - 1, c.bias);
+        for (const int64_t row : {int64_t{0}, rows - 1}) checkExact(c, row, keys[kind]);
       }
     }
   }
@@ -172,13 +194,13 @@ void logSumExpRange(HeadFormat format, int64_t vocab, const Columns& columns) {
   }
 }
 
-// Some tiles go to the blocks that come first, in each of the sweeps that a large k takes: whoever takes which, all
+// Dynamic tiles go to the blocks that come first, in each of the sweeps that a large k takes: whoever takes which, all
 // bits stay the same.
-void sharedTiles(HeadFormat format) {
+void dynamicTiles(HeadFormat format) {
   for (const int64_t rows : {1, 2, 8}) {
     for (const int64_t k : {50, 2100}) {
       const Shape shape{format, rows, 150000, 128, k, false, false, 128, false, true};
-      current = "shared tiles, " + shape.name();
+      current = "dynamic tiles, " + shape.name();
       LmHeadCase c(shape);
       c.upload();
       c.run();
@@ -263,22 +285,106 @@ void givenScales(bool many) {
   expect(lm_head::lmHeadTopKScratchBytes(args, &bytes, tuning) == cudaErrorNotSupported, "no error");
 }
 
-// Every row's candidates get lost, and it is scanned again. Each block hands over at least its m best with m * blocks
-// >= k, and a prime k is not m * blocks: that is more than k, and a pool of k keys overflows.
-void lostCandidates(HeadFormat format, int64_t vocab, int64_t k, const Columns& columns) {
-  tuning.poolCapacity = static_cast<int>(k);
+// Blocks keep as few keys as they may, and have little room for others: rows are swept again.
+void droppedKeys(HeadFormat format, int64_t vocab, int64_t k, const Columns& columns) {
   for (const int64_t rows : {1, 9, 40}) {
     for (const bool integers : {false, true}) {
       const Shape shape{format, rows, vocab, columns.hidden, k, true, false, columns.group, integers, true};
-      current = "lost candidates, " + shape.name();
       LmHeadCase c(shape);
       if (!integers) c.hidden[3] = 1e-38f;  // a row in plain arithmetic, where others are split
-      c.upload();
-      c.run();
-      for (const int64_t row : {int64_t{0}, rows / 2, rows - 1}) checkRow(c, row);
+      std::vector<float> values, logSumExp;
+      std::vector<int32_t> indices;
+      for (const int keep : {0, 1, 3}) {
+        tuning.keep = keep;
+        tuning.listCapacity = keep;
+        current = "keeps " + std::to_string(keep) + " keys, " + shape.name();
+        c.upload();
+        c.run();
+        if (keep == 0) {
+          for (const int64_t row : {int64_t{0}, rows / 2, rows - 1}) checkRow(c, row);
+          values = c.values, indices = c.indices, logSumExp = c.logSumExp;
+        } else {
+          expect(std::memcmp(values.data(), c.values.data(), values.size() * 4) == 0 && indices == c.indices, "another top k");
+          expect(std::memcmp(logSumExp.data(), c.logSumExp.data(), rows * 4) == 0, "another logSumExp");
+        }
+      }
+      tuning.keep = tuning.listCapacity = 0;
     }
   }
-  tuning.poolCapacity = 0;
+}
+
+// logSumExp has the same bits for every number of rows, k, and cut into shards at a multiple of 64 ids.
+void logSumInvariance(HeadFormat format) {
+  const Shape whole{format, 1, 3001, 256, 20, true, false, 128, false, true};
+  current = "bits of logSumExp, " + whole.name();
+  LmHeadCase alone(whole);
+  alone.upload();
+  alone.run();
+  const auto same = [&](float value, const std::string& where) {
+    expect(std::memcmp(&value, alone.logSumExp.data(), 4) == 0,
+           "logSumExp " + std::to_string(value) + ", expected " + std::to_string(alone.logSumExp[0]) + where);
+  };
+  // Ids from `begin` on of the whole.
+  const auto slice = [&](const Shape& shape, int64_t begin) {
+    LmHeadCase c(shape);
+    const auto copy = [&](auto& to, const auto& from) {
+      const int64_t each = static_cast<int64_t>(from.size()) / whole.vocab;
+      std::copy(from.begin() + begin * each, from.begin() + (begin + shape.vocab) * each, to.begin());
+    };
+    copy(c.bias, alone.bias);
+    copy(c.weight, alone.weight);
+    copy(c.words, alone.words);
+    copy(c.halves, alone.halves);
+    std::copy(alone.hidden.begin(), alone.hidden.end(), c.hidden.end() - whole.hidden);
+    c.upload();
+    c.run();
+    return lm_head::LogSum::load(c.logSumState.data() + (shape.rows - 1) * lm_head::LogSum::kWords);
+  };
+  for (const int64_t rows : {1, 2, 5, 8, 16, 17, 33, 64, 100}) {
+    for (const int64_t k : {1, 50, 2500}) {
+      Shape many = whole;
+      many.rows = rows;
+      many.k = k;
+      same(slice(many, 0).value(), " with " + std::to_string(rows) + " rows, k " + std::to_string(k));
+    }
+  }
+  for (const int64_t cut : {64, 1024, 2944}) {
+    Shape first = whole, second = whole;
+    first.vocab = cut;
+    second.vocab = whole.vocab - cut;
+    second.rows = 9;
+    same((slice(second, cut) + slice(first, 0)).value(), ", cut at " + std::to_string(cut));
+  }
+}
+
+// Scores as large as float32 holds, and their logSumExp.
+void edgeOfRange(HeadFormat format) {
+  if (format == HeadFormat::kBinary || format == HeadFormat::kFloat16) return;
+  for (const int64_t rows : {1, 8, 40}) {
+    const Shape shape{format, rows, 900, 128, 20, false, false, 0, false, true};
+    current = "edge of the range, " + shape.name();
+    LmHeadCase c(shape);
+    // Numbers that bfloat16 holds.
+    const float largest = 0x1.8p127f, huge = 0x1.94p99f;
+    for (int64_t id = 0; id < shape.vocab; ++id) {
+      const float value = id % 2 ? -largest : id == 500 ? largest : largest / 2;
+      if (format == HeadFormat::kFloat32) c.weight[id * 128 + 9] = value;
+      if (format != HeadFormat::kFloat32) c.halves[id * c.halfStride() + 9] = halfBits(value, format);
+    }
+    std::fill(c.hidden.begin(), c.hidden.end(), 0.0f);
+    for (int64_t row = 0; row < rows; ++row) c.hidden[row * 128 + 9] = 1.0f;
+    c.upload();
+    c.run();
+    for (const int64_t row : {int64_t{0}, rows - 1}) {
+      expect(c.indices[row * 20] == 500 && c.values[row * 20] == largest, "best " + std::to_string(c.values[row * 20]));
+      expect(c.indices[row * 20 + 1] == 0 && c.values[row * 20 + 1] == largest / 2, "second best");
+      expect(c.logSumExp[row] == largest, "logSumExp " + std::to_string(c.logSumExp[row]));
+    }
+    for (int64_t row = 0; row < rows; ++row) c.hidden[row * 128 + 9] = 0.0f, c.hidden[row * 128 + 10] = huge;
+    c.upload();
+    c.run();
+    for (const int64_t row : {int64_t{0}, rows - 1}) checkRow(c, row);
+  }
 }
 
 // Every kernel once, on heads as small as they can be, for tools that slow everything down. No ring of stages is used
@@ -291,9 +397,8 @@ void sanitizeSuite(HeadFormat format) {
   }
   runCase({format, 1, 2100, 64, 2050, false, false, 32});
   for (const Columns& columns : shortRows(format)) {
-    // With groups of 128 columns three tiles of 192 ids fill the smallest ring, where one block scans all of them
-    // again.
-    lostCandidates(format, columns.group == 128 ? 500 : 1000, 5, columns);
+    // With groups of 128 columns three tiles of 192 ids fill the smallest ring.
+    droppedKeys(format, columns.group == 128 ? 500 : 1000, 5, columns);
     logSumExpRange(format, 600, columns);
   }
 }
@@ -330,17 +435,19 @@ void formatSuite(HeadFormat format, bool quick) {
   unusualRows(format);
   if (!binary) unusualWeights(format);
   batchInvariance(format);
+  logSumInvariance(format);
+  edgeOfRange(format);
   graphReplay(format);
   for (const Columns& columns : shortRows(format)) {
-    hardOrders(format, quick ? 20000 : 100000, columns);
-    lostCandidates(format, 20000, 53, columns);
+    hardOrders(format, quick ? 20000 : 100000, columns, !quick);
+    droppedKeys(format, 20000, 53, columns);
     logSumExpRange(format, 40000, columns);
   }
   // A row of hidden that no shared memory holds.
   if (!binary) runCase({format, 2, 150, 70000, 5, false});
   if (single) runCase({format, 2, 150, 70000, 5, false, true});
   if (quick) return;
-  sharedTiles(format);
+  dynamicTiles(format);
   runCase({format, 2, 32001, 2048, 50, true}, 2);
   runCase({format, 64, 32001, 1024, 2048, false}, 2);
   runCase({format, 1, 128256, 1024, 50, false}, 1);

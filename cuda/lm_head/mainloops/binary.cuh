@@ -1,4 +1,4 @@
-// What the scorers of binary heads have in common: quantized hidden in shared memory, and the stream of weights.
+// What the main loops of binary heads have in common: quantized hidden in shared memory, and the stream of weights.
 #pragma once
 
 #include "binary_scores.cuh"
@@ -6,28 +6,28 @@
 
 namespace lm_head {
 
-// kHelpers: threads behind the workers, where there is bulk copying to do.
-template <class Stream_, int kHiddenRows, HiddenForm kForm, int kHelpers = 32>
-class BinaryScorer {
+// kProducers: threads behind the workers, where there is bulk copying to do.
+template <class Stream_, int kHiddenRows, HiddenForm kForm, int kProducers = 32>
+class BinaryMainloop {
  public:
-  using Params = BinaryScorerParams;
+  using Params = BinaryParams;
   using Stream = Stream_;
   static constexpr bool kStartsEarly = true;
   static constexpr int kRows = kHiddenRows;
-  static constexpr int kWorkers = Stream::kWorkers, kThreads = kWorkers + (Stream::kBulkCopies ? kHelpers : 0);
-  static constexpr int kTileVocab = Stream::kTileVocab;
-  static constexpr bool kSharesTiles = Stream::kSharesTiles;
+  static constexpr int kWorkers = Stream::kWorkers, kThreads = kWorkers + (Stream::kBulkCopies ? kProducers : 0);
+  static constexpr int kTileVocab = Stream::kTileVocab, kUnitIds = Stream::kUnitIds;
+  static constexpr bool kDynamicTiles = Stream::kDynamicTiles, kDealtTiles = false;
 
   static __host__ __device__ size_t sharedBytes(const BinaryLayout& layout) {
     return Stream::sharedBytes(layout, hiddenOf(layout).bytes());
   }
   __device__ size_t sharedBytes() const { return sharedBytes(layout_); }
 
-  __device__ BinaryScorer(const ScanParams& scan, const Params& params, unsigned char* shared, int64_t rowBegin,
+  __device__ BinaryMainloop(const SweepParams& sweep, const Params& params, unsigned char* shared, int64_t rowBegin,
                           int rows)
-      : args_(scan.args),
-        layout_{scan.args.hiddenSize, scan.args.groupSize},
-        stream_(scan, shared, hiddenOf(layout_).bytes(), rowBegin),
+      : args_(sweep.args),
+        layout_{sweep.args.hiddenSize, sweep.args.groupSize},
+        stream_(sweep, shared, hiddenOf(layout_).bytes(), rowBegin),
         rows_(rows),
         blocks_(static_cast<int>(layout_.blocks())),
         shared_(shared),
@@ -36,7 +36,7 @@ class BinaryScorer {
     stream_.start();
   }
 
-  __device__ void assist(const Tiling&) {
+  __device__ void produce() {
     if constexpr (Stream::kBulkCopies) stream_.copyAll(shared_, hiddenSource(), hiddenOf(layout_).bytes());
   }
   __device__ void startWork() {
@@ -54,6 +54,13 @@ class BinaryScorer {
  protected:
   static __host__ __device__ BinaryHidden hiddenOf(const BinaryLayout& layout) { return {kRows, layout, kForm}; }
   __device__ const float* rowScales() const { return hiddenOf(layout_).scales(shared_); }
+
+  // All workers: emits a fragment's scores.
+  template <class Reductions, int kPairs>
+  __device__ void emit(Reductions& reductions, const IdPair& ids, float (&sums)[kPairs][2], int unit) const {
+    const float* scales = rowScales();
+    reductions.emitFragment(ids, sums, unit, [&](int row) { return RowFinish{scales[row], true}; });
+  }
 
   const LmHeadTopKArgs& args_;
   const BinaryLayout layout_;

@@ -16,42 +16,47 @@ __device__ inline void multiplyBytes(int (&sums)[4], const uint32_t (&a)[4], uin
 }
 
 template <int kTiles, int kUnits, int kWarps, bool kGroup128, int kStages, bool kBulk>
-using BinaryManyBase =
-    BinaryScorer<BinaryStream<kWarps, kUnits, kGroup128, kStages, kBulk>, 8 * kTiles, HiddenForm::kBytes>;
+using BinaryBytesBase =
+    BinaryMainloop<BinaryStream<kWarps, kUnits, kGroup128, kStages, kBulk>, 8 * kTiles, HiddenForm::kBytes>;
 
 // kTiles: eighths of rows. kUnits: 16 ids each, that share what a warp loads of hidden.
 template <int kTiles, int kUnits, int kWarps, bool kGroup128, int kStages, bool kBulk>
-class BinaryManyScorer : public BinaryManyBase<kTiles, kUnits, kWarps, kGroup128, kStages, kBulk> {
-  using Base = BinaryManyBase<kTiles, kUnits, kWarps, kGroup128, kStages, kBulk>;
+class BinaryBytesMainloop : public BinaryBytesBase<kTiles, kUnits, kWarps, kGroup128, kStages, kBulk> {
+  using Base = BinaryBytesBase<kTiles, kUnits, kWarps, kGroup128, kStages, kBulk>;
   using Base::args_, Base::layout_, Base::stream_, Base::rows_, Base::blocks_;
 
  public:
   using Base::kWorkers;
   using typename Base::Params, typename Base::Stream;
-  static constexpr int kSmallTileVocab = kBulk ? Stream::kTileVocab / 2 : Stream::kWarpIds;
+  static constexpr int kSmallTileVocab = kBulk ? Stream::kTileVocab / 2 : Stream::kGranularity;
 
-  __device__ BinaryManyScorer(const ScanParams& scan, const Params& params, unsigned char* shared, int64_t rowBegin,
+  __device__ BinaryBytesMainloop(const SweepParams& sweep, const Params& params, unsigned char* shared, int64_t rowBegin,
                               int rows)
-      : Base(scan, params, shared, rowBegin, rows), bytes_(reinterpret_cast<const uint4*>(shared)) {}
+      : Base(sweep, params, shared, rowBegin, rows), bytes_(reinterpret_cast<const uint4*>(shared)) {}
 
-  __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
-    if (!stream_.serves(tile)) return stream_.skipTile();
-    Sums sums = {};
-    if constexpr (kGroup128) {
-      sumGroupsOf128(sums);
+  template <class Reductions>
+  __device__ void scoreTile(const Tile& tile, Reductions& reductions) {
+    Sums running = {};
+    const bool serves = stream_.serves(tile);
+    if (!serves) {
+      stream_.skipTile();
+    } else if constexpr (kGroup128) {
+      sumGroupsOf128(running);
     } else {
-      sumGroupsOfAnySize(sums);
+      sumGroupsOfAnySize(running);
     }
 #pragma unroll
-    for (int unit = 0; unit < kUnits; ++unit) {
-      const int64_t firstId = tile.firstId + (threadIdx.x / 32 * kUnits + unit) * Stream::kUnitIds;
-      offerUnit<kTiles>(args_, firstId, rows_, Base::rowScales(), sums[unit], kGroup128 ? kWeightUnit : 1.0f, lists,
-                        logSums);
+    for (int i = 0; i < kUnits; ++i) {
+      const int unit = threadIdx.x / 32 * kUnits + i;
+      const IdPair ids = serves ? IdPair(args_, tile.firstId + unit * Stream::kUnitIds) : IdPair();
+      float sums[2 * kTiles][2];
+      addRunningSums(running[i], kGroup128 ? kWeightUnit : 1.0f, sums);
+      Base::emit(reductions, ids, sums, unit);
     }
   }
 
  private:
-  // Of each unit what offerUnit takes.
+  // Of each unit what addRunningSums takes.
   using Sums = float[kUnits][kTiles][4][4];
 
   // dots = start + a * (the bytes of eight rows in a block), 128 columns.

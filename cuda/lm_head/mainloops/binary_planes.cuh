@@ -14,28 +14,28 @@ __device__ inline void countAnd(int (&counts)[4], uint32_t a0, uint32_t a1, uint
                : "r"(a0), "r"(a1), "r"(b));
 }
 
-// Memory is what takes the time of a bulk stream here, so blocks share its tiles.
+// Memory is what takes the time of a bulk stream here, so the last tiles are dynamic.
 template <int kRows, bool kGroup128, bool kBulk>
-using BinaryFewBase =
-    BinaryScorer<BinaryStream<16, 1, kGroup128, kBulk ? 5 : 8, kBulk, 2, 1, kBulk>, kRows, HiddenForm::kPlanes>;
+using BinaryPlanesBase =
+    BinaryMainloop<BinaryStream<16, 1, kGroup128, kBulk ? 5 : 8, kBulk, 2, 1, kBulk>, kRows, HiddenForm::kPlanes>;
 
 // Each of 16 warps has 16 ids of the tile. Lane (g, t) holds words of ids g and g+8, counts for planes 2t and 2t+1,
 // and, once a quad has exchanged its counts, the groups whose index is t mod 4: the four running sums of the definition
 // are the quad's lanes.
 template <int kRows, bool kGroup128, bool kBulk>
-class BinaryFewScorer : public BinaryFewBase<kRows, kGroup128, kBulk> {
-  using Base = BinaryFewBase<kRows, kGroup128, kBulk>;
+class BinaryPlanesMainloop : public BinaryPlanesBase<kRows, kGroup128, kBulk> {
+  using Base = BinaryPlanesBase<kRows, kGroup128, kBulk>;
   using Base::args_, Base::layout_, Base::stream_, Base::rows_, Base::blocks_;
 
  public:
   using Base::kWorkers;
   using typename Base::Params, typename Base::Stream;
   // Bulk copies take whole tiles of the layout: parts of one would take as many copies, and no less time.
-  static constexpr int kSmallTileVocab = kBulk ? Stream::kTileVocab : Stream::kWarpIds;
+  static constexpr int kSmallTileVocab = kBulk ? Stream::kTileVocab : Stream::kGranularity;
 
-  __device__ BinaryFewScorer(const ScanParams& scan, const Params& params, unsigned char* shared, int64_t rowBegin,
+  __device__ BinaryPlanesMainloop(const SweepParams& sweep, const Params& params, unsigned char* shared, int64_t rowBegin,
                              int rows)
-      : Base(scan, params, shared, rowBegin, rows),
+      : Base(sweep, params, shared, rowBegin, rows),
         planes_(reinterpret_cast<uint32_t*>(shared)),
         bases_(Base::hiddenOf(layout_).bases(shared)) {
     planeWords_ = blocks_ * 32;
@@ -46,20 +46,21 @@ class BinaryFewScorer : public BinaryFewBase<kRows, kGroup128, kBulk> {
     for (int& weight : planeWeights_) asm("" : "+r"(weight));
   }
 
-  __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
-    if (!stream_.serves(tile)) return stream_.skipTile();
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const int64_t id = tile.firstId + threadIdx.x / 32 * Stream::kWarpIds + g;
-    float bias[2];
-    for (int half = 0; half < 2; ++half) bias[half] = biasOf(args_.bias, min(id + 8 * half, args_.vocabSize - 1));
+  template <class Reductions>
+  __device__ void scoreTile(const Tile& tile, Reductions& reductions) {
+    const int lane = threadIdx.x % 32, t = lane % 4, warp = threadIdx.x / 32;
+    float own[1][2] = {};
     float sums[kRows][2] = {};  // of ids g and g+8: this lane's one of the four running sums
-    if constexpr (kGroup128) {
+    const bool serves = stream_.serves(tile);
+    const IdPair ids = serves ? IdPair(args_, tile.firstId + warp * Stream::kWarpIds) : IdPair();
+    if (!serves) {
+      stream_.skipTile();
+    } else if constexpr (kGroup128) {
       sumGroupsOf128(sums);
     } else {
       sumGroupsOfAnySize(sums);
     }
-    // Lane t of a quad goes on with row t, and with no score where there is no such row.
-    float scores[1][2] = {{-INFINITY, -INFINITY}};
+    // Lane t of a quad goes on with row t.
 #pragma unroll
     for (int row = 0; row < kRows; ++row) {
 #pragma unroll
@@ -67,14 +68,10 @@ class BinaryFewScorer : public BinaryFewBase<kRows, kGroup128, kBulk> {
         float sum = sums[row][half];
         sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
         sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
-        if (row != t || row >= rows_ || id + 8 * half >= args_.vocabSize) continue;
-        scores[0][half] = finishScore(__fmul_rn(sum, Base::rowScales()[row]), bias[half]);
-        lists.offer(row, scores[0][half], static_cast<uint32_t>(id + 8 * half));
+        if (row == t) own[0][half] = sum;
       }
     }
-    if (!logSums.wanted()) return;
-    const LogSum logSum = sumOfEightLanes(scores[0][0], scores[0][1]);
-    if (lane < rows_) logSums.add(lane, logSum);
+    Base::emit(reductions, ids, own, warp);
   }
 
  private:

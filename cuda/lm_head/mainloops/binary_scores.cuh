@@ -1,4 +1,4 @@
-// What the scorers of binary heads share: from exact integer dot products of groups to scores.
+// What the main loops of binary heads share: from exact integer dot products of groups to scores.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -44,7 +44,7 @@ struct BinaryHidden {
   }
 };
 
-struct BinaryScorerParams {
+struct BinaryParams {
   const unsigned char* hidden;  // [row groups, BinaryHidden::bytes()]
 };
 
@@ -99,22 +99,18 @@ __device__ inline void loadScales(const unsigned char* quad, int id, float (&sca
   scales[0] = low.x, scales[1] = low.y, scales[2] = high.x, scales[3] = high.y;
 }
 
-// Finishes and offers the scores of a unit's ids from a lane's running sums, four each of: id g, column 2t of eight
-// rows; id g, column 2t+1; then of id g+8. `unit`: a power of two, what the sums count in.
-template <int kTiles, class Lists>
-__device__ inline void offerUnit(const LmHeadTopKArgs& args, int64_t firstId, int rows, const float* rowScales,
-                                 const float (&sums)[kTiles][4][4], float unit, Lists& lists, LogSums& logSums) {
-  float totals[2 * kTiles][2];  // of row 4i + t, see columnOfRow
+// A unit's sums from a lane's running ones, four each of: id g, column 2t of eight rows; id g, column 2t+1; then of id
+// g+8. `unit`: a power of two, what the running sums count in.
+template <int kTiles>
+__device__ inline void addRunningSums(const float (&running)[kTiles][4][4], float unit, float (&sums)[2 * kTiles][2]) {
 #pragma unroll
-  for (int i = 0; i < 2 * kTiles; ++i) {
+  for (int i = 0; i < 2 * kTiles; ++i) {  // row 4i + t, see columnOfRow
 #pragma unroll
     for (const int half : {0, 1}) {
-      const float(&four)[4] = sums[i / 2][2 * half + i % 2];
-      totals[i][half] = __fadd_rn(__fadd_rn(four[0], four[1]), __fadd_rn(four[2], four[3])) * unit;
+      const float(&four)[4] = running[i / 2][2 * half + i % 2];
+      sums[i][half] = __fadd_rn(__fadd_rn(four[0], four[1]), __fadd_rn(four[2], four[3])) * unit;
     }
   }
-  offerPairs(lists, IdPair(args, firstId), totals, [&](int row) { return RowFinish{rowScales[row], row < rows}; });
-  if (logSums.wanted()) logSums.add(totals);
 }
 
 }  // namespace lm_head

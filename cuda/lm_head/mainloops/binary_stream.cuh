@@ -11,15 +11,15 @@ namespace lm_head {
 
 // kWarps warps score kUnits units of 16 ids each. kGroup128: groupSize is 128, so that each chunk has its own quad of
 // scales. kBulk: warp kWarps copies, and a stage holds kChunks chunks where each has its own quad.
-// kTogether: warps that score or skip the last tile's ids as one. kShares: tiles are shared, see Tiling.
+// kTogether: warps that score or skip the last tile's ids as one. kDynamic: the last tiles are dynamic, see Tiling.
 template <int kWarps, int kUnits, bool kGroup128, int kStages, bool kBulk, int kChunks = 1, int kTogether = 1,
-          bool kShares = false>
+          bool kDynamic = false>
 class BinaryStream {
  public:
-  static constexpr bool kBulkCopies = kBulk, kSharesTiles = kShares;
+  static constexpr bool kBulkCopies = kBulk, kDynamicTiles = kDynamic;
   static constexpr int kWorkers = 32 * kWarps;
   static constexpr int kUnitIds = 16, kWarpIds = kUnits * kUnitIds, kTileUnits = kWarps * kUnits;
-  static constexpr int kTileVocab = kTileUnits * kUnitIds, kGranularity = kWarpIds * kTogether;
+  static constexpr int kTileVocab = kTileUnits * kUnitIds, kGranularity = kWarpIds * kTogether > kGroupIds ? kWarpIds * kTogether : kGroupIds;
   static constexpr int kStageChunks = kBulk && kGroup128 ? kChunks : 1;
 
   // Bulk copies to shared memory that is not 128-byte aligned are slower than memory.
@@ -31,12 +31,12 @@ class BinaryStream {
            (kStages + 1) / 2 * 2 * sizeof(int);
   }
 
-  __device__ BinaryStream(const ScanParams& scan, unsigned char* shared, size_t before, int64_t rowBegin)
-      : tiling_(scan.tiling),
-        taken_(scan.pool.taken + rowBegin),
-        weight_(static_cast<const unsigned char*>(scan.args.weight)),
+  __device__ BinaryStream(const SweepParams& sweep, unsigned char* shared, size_t before, int64_t rowBegin)
+      : tiling_(sweep.tiling),
+        taken_(sweep.topK.pool.taken + rowBegin),
+        weight_(static_cast<const unsigned char*>(sweep.args.weight)),
         shared_(shared + aligned(before)) {
-    const LmHeadTopKArgs& args = scan.args;
+    const LmHeadTopKArgs& args = sweep.args;
     const BinaryLayout layout{args.hiddenSize, args.groupSize};
     hiddenSize_ = static_cast<int>(args.hiddenSize);
     groupSize_ = static_cast<int>(args.groupSize);
@@ -76,7 +76,7 @@ class BinaryStream {
     arriveExpecting(hiddenBarrier(), bytes);
     copyBulk(hidden, source, bytes, hiddenBarrier(), kEvictLast);
     while (index_ < tiling_.tiles) copyStage();
-    if (!sharesTiles()) return;
+    if (!dynamicTiles()) return;
     // There is no further tile.
     waitBarrier(barriers_ + kStages + stage_, parity_ ^ 1);
     tileOfStage()[stage_] = static_cast<int>(tiling_.tiles);
@@ -89,7 +89,7 @@ class BinaryStream {
   // The warps that score: the block's next tile.
   __device__ int64_t tileAfter(int64_t index) const {
     const int64_t next = index + gridDim.x;
-    if (!sharesTiles() || next < tiling_.firstShared) return next;
+    if (!dynamicTiles() || next < tiling_.firstDynamic) return next;
     waitBarrier(barriers_ + stage_, parity_);
     return tileOfStage()[stage_];
   }
@@ -98,7 +98,7 @@ class BinaryStream {
   __device__ bool serves(const Tile& tile) const {
     // Read from one lane, so that the compiler knows that whole warps take a branch: warpgroup products need that.
     const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0);
-    const int offset = warp / kTogether * kGranularity;
+    const int offset = warp / kTogether * (kWarpIds * kTogether);
     return offset < tile.size && tile.firstId + offset < tiling_.vocabSize;
   }
 
@@ -171,7 +171,7 @@ class BinaryStream {
   }
 
  private:
-  __device__ bool sharesTiles() const { return kShares && tiling_.firstShared < tiling_.tiles; }
+  __device__ bool dynamicTiles() const { return kDynamic && tiling_.firstDynamic < tiling_.tiles; }
 
   static constexpr int kUnitsPerLayoutTile = BinaryLayout::kTileIds / kUnitIds;
   static constexpr int kChunkColumns = 128 * BinaryLayout::kChunkBlocks;
@@ -259,13 +259,13 @@ class BinaryStream {
     index_ = next;
   }
 
-  // Whether the stage that is copied next is the last one of its tile; and whether a shared tile follows.
+  // Whether the stage that is copied next is the last one of its tile; and whether a dynamic tile follows.
   __device__ bool endsTile() const { return chunk_ + kStageChunks >= chunks(); }
-  __device__ bool takesTile() const { return endsTile() && sharesTiles() && index_ + gridDim.x >= tiling_.firstShared; }
+  __device__ bool takesTile() const { return endsTile() && dynamicTiles() && index_ + gridDim.x >= tiling_.firstDynamic; }
   __device__ int64_t takeTile() {
-    if (takenHere_ == tiling_.mostShared) return tiling_.tiles;
+    if (takenHere_ == tiling_.mostDynamic) return tiling_.tiles;
     ++takenHere_;
-    return tiling_.firstShared + atomicAdd(taken_, 1);
+    return tiling_.firstDynamic + atomicAdd(taken_, 1);
   }
 
   // Units of one tile of the layout.
@@ -336,7 +336,7 @@ class BinaryStream {
   }
 
   const Tiling& tiling_;
-  int* taken_;  // shared tiles, by all blocks of these rows
+  int* taken_;  // dynamic tiles, by all blocks of these rows
   const unsigned char* weight_;
   unsigned char* shared_;
   uint64_t* barriers_;

@@ -1,4 +1,4 @@
-// Binary heads against up to 32 rows a block on compute capability 9.0: as lm_head_topk_binary_many.cuh, but warpgroups
+// Binary heads against up to 32 rows a block on compute capability 9.0: as binary_bytes.cuh, but warpgroups
 // multiply, which read hidden from shared memory by themselves. Groups of 128 columns alone.
 #pragma once
 
@@ -19,31 +19,39 @@ __device__ inline void multiplyWarpgroupBytes(int (&s)[16], const uint32_t (&a)[
 }
 
 // Three warpgroups, each with 64 ids of the tile, and one that copies and gives up its registers.
-using BinaryHopperBase = BinaryScorer<BinaryStream<12, 1, true, 3, true, 1, 4>, 32, HiddenForm::kSwizzledBytes, 128>;
+using BinaryWgmmaBase = BinaryMainloop<BinaryStream<12, 1, true, 3, true, 1, 4>, 32, HiddenForm::kSwizzledBytes, 128>;
 
-class BinaryHopperScorer : public BinaryHopperBase {
+class BinaryWgmmaMainloop : public BinaryWgmmaBase {
  public:
   static constexpr int kSmallTileVocab = Stream::kGranularity;
 
-  using BinaryHopperBase::BinaryHopperBase;
+  using BinaryWgmmaBase::BinaryWgmmaBase;
 
-  __device__ void assist(const Tiling& tiling) {
+  __device__ void produce() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
-    BinaryHopperBase::assist(tiling);
+    BinaryWgmmaBase::produce();
   }
   __device__ void startWork() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
-    BinaryHopperBase::startWork();
+    BinaryWgmmaBase::startWork();
   }
 
-  __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
-    if (!stream_.serves(tile)) return stream_.skipTile();
-    float sums[kTiles][4][4] = {};  // as in BinaryManyScorer
-    const int fullChunks = blocks_ / BinaryLayout::kChunkBlocks;
-    for (int chunk = 0; chunk < fullChunks; ++chunk) addChunk<true>(chunk, BinaryLayout::kChunkBlocks, sums);
-    if (fullChunks < stream_.chunks()) addChunk<false>(fullChunks, stream_.blocks(fullChunks), sums);
-    const int64_t firstId = tile.firstId + threadIdx.x / 32 * Stream::kUnitIds;
-    offerUnit<kTiles>(args_, firstId, rows_, rowScales(), sums, kWeightUnit, lists, logSums);
+  template <class Reductions>
+  __device__ void scoreTile(const Tile& tile, Reductions& reductions) {
+    const int unit = threadIdx.x / 32;
+    float running[kTiles][4][4] = {};  // as in BinaryBytesMainloop
+    const bool serves = stream_.serves(tile);
+    if (serves) {
+      const int fullChunks = blocks_ / BinaryLayout::kChunkBlocks;
+      for (int chunk = 0; chunk < fullChunks; ++chunk) addChunk<true>(chunk, BinaryLayout::kChunkBlocks, running);
+      if (fullChunks < stream_.chunks()) addChunk<false>(fullChunks, stream_.blocks(fullChunks), running);
+    } else {
+      stream_.skipTile();
+    }
+    const IdPair ids = serves ? IdPair(args_, tile.firstId + unit * Stream::kUnitIds) : IdPair();
+    float sums[2 * kTiles][2];
+    addRunningSums(running, kWeightUnit, sums);
+    emit(reductions, ids, sums, unit);
   }
 
  private:

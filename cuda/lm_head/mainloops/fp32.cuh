@@ -1,4 +1,4 @@
-// Dense heads in plain fp32 arithmetic: float32 where there is nothing better, and hidden rows that tensor cores cannot
+// Dense heads in fp32 arithmetic: float32 where there is nothing better, and hidden rows that tensor cores cannot
 // serve exactly (see SplitRow). A dot product is one fixed chain: lane l of a warp takes columns 128c + 4l .. +3 of
 // every chunk c, in order.
 #pragma once
@@ -10,8 +10,8 @@
 namespace lm_head {
 
 // Ids that a warp takes at a time, so that hidden is read once for all of them.
-constexpr int kPlainIds = 4;
-constexpr int kPlainChunk = 128;
+constexpr int kFp32Ids = 4;
+constexpr int kFp32Chunk = 128;
 
 // One link of the chain: four columns.
 __device__ inline void addProducts(float& sum, const float4& weights, const float4& hidden) {
@@ -29,11 +29,11 @@ __device__ inline float sumOfWarp(float sum) {
 
 // 16 warps, with the block's hidden rows in shared memory.
 template <class Load, int kRows>
-class PlainScorer : public OwnTiles {
+class Fp32Mainloop : public OwnTiles {
  public:
   struct Params {};
   static constexpr bool kStartsEarly = false;
-  static constexpr int kThreads = 512, kWorkers = kThreads, kTileVocab = 128, kSmallTileVocab = 128;
+  static constexpr int kThreads = 512, kWorkers = kThreads, kTileVocab = 128, kSmallTileVocab = 64, kUnitIds = kFp32Ids;
 
   // Hidden rows are padded with zeros to whole chunks.
   static __host__ __device__ size_t sharedBytes(int64_t hiddenSize) {
@@ -41,8 +41,8 @@ class PlainScorer : public OwnTiles {
   }
   __device__ size_t sharedBytes() const { return sharedBytes(args_.hiddenSize); }
 
-  __device__ PlainScorer(const ScanParams& scan, const Params&, unsigned char* shared, int64_t rowBegin, int rows)
-      : args_(scan.args),
+  __device__ Fp32Mainloop(const SweepParams& sweep, const Params&, unsigned char* shared, int64_t rowBegin, int rows)
+      : args_(sweep.args),
         hidden_(reinterpret_cast<float*>(shared)),
         rows_(rows),
         padded_(paddedSize(args_.hiddenSize)) {
@@ -54,22 +54,22 @@ class PlainScorer : public OwnTiles {
     __syncthreads();
   }
 
-  __device__ void assist(const Tiling&) {}
+  __device__ void produce() {}
   __device__ void startWork() {}
   __device__ bool serves(int) const { return true; }
 
-  __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
-    const int lane = threadIdx.x % 32;
-    constexpr int kIdsPerPass = kThreads / 32 * kPlainIds;
-    for (int pass = 0; pass < kTileVocab / kIdsPerPass; ++pass) {
-      const int64_t firstId = tile.firstId + pass * kIdsPerPass + threadIdx.x / 32 * kPlainIds;
-      if (firstId >= args_.vocabSize) break;
-      float sums[kPlainIds][kRows] = {};
+  template <class Reductions>
+  __device__ void scoreTile(const Tile& tile, Reductions& reductions) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    constexpr int kIdsPerPass = kThreads / 32 * kFp32Ids, kPairs = (kRows + 3) / 4;
+    for (int pass = 0; pass < tile.size / kIdsPerPass; ++pass) {
+      const int64_t firstId = tile.firstId + pass * kIdsPerPass + warp * kFp32Ids;
+      float sums[kFp32Ids][kRows] = {};
 #pragma unroll 2
-      for (int64_t column = 4 * lane; column < padded_; column += kPlainChunk) {
-        float4 weights[kPlainIds];
+      for (int64_t column = 4 * lane; column < padded_; column += kFp32Chunk) {
+        float4 weights[kFp32Ids];
 #pragma unroll
-        for (int i = 0; i < kPlainIds; ++i) {
+        for (int i = 0; i < kFp32Ids; ++i) {
           // The last ids of the vocabulary are read again in place of those behind it.
           weights[i] = Load::load(args_, min(firstId + i, args_.vocabSize - 1), column);
         }
@@ -77,28 +77,26 @@ class PlainScorer : public OwnTiles {
         for (int row = 0; row < kRows; ++row) {
           const float4 hidden = *reinterpret_cast<const float4*>(hidden_ + row * padded_ + column);
 #pragma unroll
-          for (int i = 0; i < kPlainIds; ++i) addProducts(sums[i][row], weights[i], hidden);
+          for (int i = 0; i < kFp32Ids; ++i) addProducts(sums[i][row], weights[i], hidden);
         }
       }
+      float own[kPairs][2] = {};
 #pragma unroll
       for (int row = 0; row < kRows; ++row) {
-        LogSum logSum = LogSum::empty();
 #pragma unroll
-        for (int i = 0; i < kPlainIds; ++i) {
+        for (int i = 0; i < kFp32Ids; ++i) {
           const float sum = sumOfWarp(sums[i][row]);
-          if (lane != row || row >= rows_ || firstId + i >= args_.vocabSize) continue;
-          const float score = finishScore(sum, args_.bias, firstId + i);
-          lists.offer(row, score, static_cast<uint32_t>(firstId + i));
-          if (logSums.wanted()) logSum = logSum + LogSum::of(score);
+          if (lane == 4 * i + row % 4) own[row / 4][0] = sum;
         }
-        if (logSums.wanted() && lane == row && row < rows_) logSums.add(row, logSum);
       }
+      reductions.emitFragment(IdPair(args_, firstId, kFp32Ids), own, pass * (kThreads / 32) + warp,
+                              [](int) { return RowFinish{1.0f, true}; });
     }
   }
 
  private:
   static __host__ __device__ int64_t paddedSize(int64_t hiddenSize) {
-    return (hiddenSize + kPlainChunk - 1) / kPlainChunk * kPlainChunk;
+    return (hiddenSize + kFp32Chunk - 1) / kFp32Chunk * kFp32Chunk;
   }
 
   const LmHeadTopKArgs& args_;

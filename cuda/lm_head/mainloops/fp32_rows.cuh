@@ -1,5 +1,5 @@
-// Plain arithmetic without shared memory, one row at a time: for rows that another scorer leaves (see SplitRow), which
-// are rare, and for hidden rows that shared memory cannot hold. The chain of a dot product is that of PlainScorer.
+// fp32 arithmetic without shared memory, one row at a time: for rows that another main loop leaves (see SplitRow), which
+// are rare, and for hidden rows that shared memory cannot hold. The chain of a dot product is that of Fp32Mainloop.
 #pragma once
 
 #include "fp32.cuh"
@@ -7,58 +7,68 @@
 namespace lm_head {
 
 template <class Load, int kThreadCount>
-class PlainRowsScorer : public OwnTiles {
+class Fp32RowsMainloop : public OwnTiles {
  public:
   static constexpr bool kStartsEarly = false;
   struct Params {
-    // Of the block's rows, of which only those that say `plain` are served; null: all are.
+    // Of the block's rows, of which only those that need fp32 are served; null: all are.
     const SplitRow* splitRows;
   };
-  static constexpr int kThreads = kThreadCount, kWorkers = kThreads, kTileVocab = 128, kSmallTileVocab = 128;
+  static constexpr int kThreads = kThreadCount, kWorkers = kThreads, kTileVocab = 128, kSmallTileVocab = 64, kUnitIds = 16;
 
   __device__ size_t sharedBytes() const { return 0; }
 
-  __device__ PlainRowsScorer(const ScanParams& scan, const Params& params, unsigned char*, int64_t rowBegin, int rows)
-      : args_(scan.args), splitRows_(params.splitRows), rowBegin_(rowBegin), rows_(rows) {}
+  __device__ Fp32RowsMainloop(const SweepParams& sweep, const Params& params, unsigned char*, int64_t rowBegin, int rows)
+      : args_(sweep.args), splitRows_(params.splitRows), rowBegin_(rowBegin), rows_(rows) {}
 
-  __device__ void assist(const Tiling&) {}
+  __device__ void produce() {}
   __device__ void startWork() {}
-  __device__ bool serves(int row) const { return splitRows_ == nullptr || splitRows_[row].plain; }
+  __device__ bool serves(int row) const { return splitRows_ == nullptr || splitRows_[row].needsFp32; }
 
-  __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
-    const int64_t end = min(tile.firstId + tile.size, args_.vocabSize);
-    for (int64_t id = tile.firstId + threadIdx.x / 32 * kPlainIds; id < end; id += kThreads / 32 * kPlainIds) {
+  template <class Reductions>
+  __device__ void scoreTile(const Tile& tile, Reductions& reductions) {
+    constexpr int kWarps = kThreads / 32;
+    const int units = tile.size / kUnitIds;
+    // The same number of fragments in each warp.
+    for (int first = 0; first < units; first += kWarps) {
+      const int unit = first + threadIdx.x / 32;
+      const int64_t firstId = tile.id(unit * kUnitIds);
+      const bool idle = unit >= units || firstId >= args_.vocabSize;
+      const IdPair ids = idle ? IdPair() : IdPair(args_, firstId);
       for (int row = 0; row < rows_; ++row) {
-        if (serves(row)) score(row, id, end, lists, logSums);
+        if (!serves(row)) continue;
+        float sums[1][2] = {};
+        if (!idle) sumUp(row, firstId, sums[0]);
+        reductions.emitFragment(
+            ids, sums, unit < units ? unit : kNoUnit, [row](int other) { return RowFinish{1.0f, other == row}; }, row / 4 * 4);
       }
     }
   }
 
  private:
-  // A warp scores kPlainIds ids from `firstId` on, as far as they lie before `end`.
-  __device__ void score(int row, int64_t firstId, int64_t end, TopKLists<kWorkers>& lists, LogSums& logSums) {
-    const int lane = threadIdx.x % 32;
+  // A warp: the sums of 16 ids, to the lanes of a fragment.
+  __device__ void sumUp(int row, int64_t firstId, float (&own)[2]) {
+    const int lane = threadIdx.x % 32, g = lane / 4;
     const float* hidden = args_.hidden + (rowBegin_ + row) * args_.hiddenSize;
-    float sums[kPlainIds] = {};
-    for (int64_t column = 4 * lane; column < args_.hiddenSize; column += kPlainChunk) {
-      const int64_t left = args_.hiddenSize - column;
-      const float4 four = {hidden[column], left > 1 ? hidden[column + 1] : 0.0f, left > 2 ? hidden[column + 2] : 0.0f,
-                           left > 3 ? hidden[column + 3] : 0.0f};
 #pragma unroll
-      for (int i = 0; i < kPlainIds; ++i) {
-        addProducts(sums[i], Load::load(args_, min(firstId + i, end - 1), column), four);
+    for (int quad = 0; quad < kUnitIds / kFp32Ids; ++quad) {
+      float sums[kFp32Ids] = {};
+      for (int64_t column = 4 * lane; column < args_.hiddenSize; column += kFp32Chunk) {
+        const int64_t left = args_.hiddenSize - column;
+        const float4 four = {hidden[column], left > 1 ? hidden[column + 1] : 0.0f, left > 2 ? hidden[column + 2] : 0.0f,
+                             left > 3 ? hidden[column + 3] : 0.0f};
+#pragma unroll
+        for (int i = 0; i < kFp32Ids; ++i) {
+          const int64_t id = min(firstId + quad * kFp32Ids + i, args_.vocabSize - 1);
+          addProducts(sums[i], Load::load(args_, id, column), four);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kFp32Ids; ++i) {
+        const float sum = sumOfWarp(sums[i]);
+        if (g == quad % 2 * kFp32Ids + i) own[quad / 2] = sum;
       }
     }
-    LogSum logSum = LogSum::empty();
-#pragma unroll
-    for (int i = 0; i < kPlainIds; ++i) {
-      const float sum = sumOfWarp(sums[i]);
-      if (lane != 0 || firstId + i >= end) continue;
-      const float score = finishScore(sum, args_.bias, firstId + i);
-      lists.offer(row, score, static_cast<uint32_t>(firstId + i));
-      if (logSums.wanted()) logSum = logSum + LogSum::of(score);
-    }
-    if (logSums.wanted() && lane == 0) logSums.add(row, logSum);
   }
 
   const LmHeadTopKArgs& args_;

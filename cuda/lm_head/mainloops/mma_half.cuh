@@ -34,11 +34,11 @@ __device__ inline void multiplyAdd(float (&sum)[4], uint32_t a0, uint32_t a1, ui
 // Lane (g, t) = (lane / 4, lane % 4) of a warp copies what it multiplies itself, 8 neighbouring columns of ids g and
 // g+8 at a time: a dot product may take its columns in any order, so these 8 are its share of two matrix products.
 template <class Half, int kColumnTiles, int kStages>
-class HalfScorer : public OwnTiles {
+class MmaHalfMainloop : public OwnTiles {
  public:
   using Params = SplitParams;
   static constexpr bool kStartsEarly = false;
-  static constexpr int kThreads = 256, kWorkers = kThreads, kTileVocab = 128, kSmallTileVocab = 128;
+  static constexpr int kThreads = 256, kWorkers = kThreads, kTileVocab = 128, kSmallTileVocab = 128, kUnitIds = 16;
   static constexpr int kRows = 4 * kColumnTiles;
   static constexpr int kSteps = kChunk / 32;
   static constexpr int kWeightBytes = kTileVocab * kChunk * 2;
@@ -50,8 +50,8 @@ class HalfScorer : public OwnTiles {
 
   __device__ size_t sharedBytes() const { return kSharedBytes; }
 
-  __device__ HalfScorer(const ScanParams& scan, const Params& params, unsigned char* shared, int64_t rowBegin, int rows)
-      : args_(scan.args), shared_(shared) {
+  __device__ MmaHalfMainloop(const SweepParams& sweep, const Params& params, unsigned char* shared, int64_t rowBegin, int rows)
+      : args_(sweep.args), shared_(shared) {
     parts_ = static_cast<const Half*>(params.parts) + 2 * rowBegin * params.partsStride;
     partsStride_ = params.partsStride;
     splitRows_ = reinterpret_cast<SplitRow*>(shared + kStages * kStageBytes);
@@ -63,12 +63,13 @@ class HalfScorer : public OwnTiles {
     __syncthreads();
   }
 
-  __device__ void assist(const Tiling&) {}
+  __device__ void produce() {}
   __device__ void startWork() {}
-  __device__ bool serves(int row) const { return !splitRows_[row].plain; }
+  __device__ bool serves(int row) const { return !splitRows_[row].needsFp32; }
   __device__ const SplitRow* splitRows() const { return splitRows_; }
 
-  __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
+  template <class Reductions>
+  __device__ void scoreTile(const Tile& tile, Reductions& reductions) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const IdPair ids(args_, tile.firstId + threadIdx.x / 32 * 16);
     float sums[kColumnTiles][4] = {};
@@ -103,8 +104,7 @@ class HalfScorer : public OwnTiles {
       scores[column][0] = joinParts<Half>(sums[column][0], sums[column][1]);
       scores[column][1] = joinParts<Half>(sums[column][2], sums[column][3]);
     }
-    offerSplitPairs(lists, splitRows_, ids, scores);
-    if (logSums.wanted()) logSums.add(scores);
+    emitSplit(reductions, splitRows_, ids, scores, threadIdx.x / 32);
   }
 
  private:

@@ -1,35 +1,36 @@
-// What both dense scorers for compute capability 9.0 share: their parameters, and the chunks of columns that they read
+// What both dense main loops for compute capability 9.0 share: their parameters, and the chunks of columns that they read
 // from shared memory.
 #pragma once
 
 #include "../../ptx/wgmma_descriptors.cuh"
 #include "../prologue/split_hidden.cuh"
+#include "../sweep.cuh"
 
 namespace lm_head {
 
 // 16-bit or float32 weights, kRows rows.
 template <class Number, int kRows>
-class HopperScorer;
+class WgmmaMainloop;
 
-struct HopperScorerParams {
-  CUtensorMap weight;  // boxes of kSmallTileVocab ids x kChunk columns
+struct WgmmaParams {
+  CUtensorMap weight;  // boxes of kGroupIds ids x kChunk columns
   CUtensorMap parts;   // boxes of kColumns part columns x kChunk
   const SplitRow* splitRows;
 };
 
-// kWarpgroups warpgroups, each 64 ids of the tile against kColumns columns of parts, two a row. A stage of shared
-// memory holds a chunk: columns that span 128 bytes, a row of the copy engine's swizzle pattern, of the tile's weights
-// and of parts. One thread copies, as far ahead as there are free stages; the workers release them.
+// kWarpgroups warpgroups, each a group of 64 ids of the tile against kColumns columns of hi/lo parts, two a row. A
+// stage of shared memory holds a chunk: columns that span 128 bytes, a row of TMA's swizzle pattern, of the tile's
+// weights and of parts. One thread copies, as far ahead as there are free stages; the workers release them.
 template <class Number, int kRowCount, int kWarpgroups, int kStages>
-class HopperScorerBase : public OwnTiles {
+class WgmmaDense : public OwnTiles {
  public:
-  using Params = HopperScorerParams;
+  using Params = WgmmaParams;
   static constexpr int kRows = kRowCount, kColumns = 2 * kRows, kChunk = 128 / sizeof(Number);
-  static constexpr int kTileVocab = kWarpgroups * 64, kSmallTileVocab = 128;
-  static constexpr bool kStartsEarly = true;
-  // Where sums need more registers than an even share, a whole warpgroup of helpers gives up its own.
+  static constexpr int kTileVocab = kWarpgroups * kGroupIds, kSmallTileVocab = kGroupIds, kUnitIds = 16;
+  static constexpr bool kStartsEarly = true, kDealtTiles = true;
+  // Where sums need more registers than an even share, a whole warpgroup of producers gives up its own.
   static constexpr bool kMovesRegisters = kWarpgroups == 4 && kColumns == 128;
-  static constexpr int kHelperRegisters = 24, kWorkerRegisters = 112;
+  static constexpr int kProducerRegisters = 24, kWorkerRegisters = 120;
   static constexpr int kWorkers = kWarpgroups * 128, kThreads = kWorkers + (kMovesRegisters ? 128 : 32);
 
  private:
@@ -43,13 +44,14 @@ class HopperScorerBase : public OwnTiles {
 
   __device__ size_t sharedBytes() const { return kSharedBytes; }
 
-  __device__ HopperScorerBase(const ScanParams& scan, const Params& params, unsigned char* shared, int64_t rowBegin,
+  __device__ WgmmaDense(const SweepParams& sweep, const Params& params, unsigned char* shared, int64_t rowBegin,
                               int rows)
-      : args_(scan.args),
+      : args_(sweep.args),
         rowBegin_(rowBegin),
         rows_(rows),
         splitRows_(reinterpret_cast<SplitRow*>(shared + kSplitRowsAt)),
-        chunks_(static_cast<int>((scan.args.hiddenSize + kChunk - 1) / kChunk)),
+        chunks_(static_cast<int>((sweep.args.hiddenSize + kChunk - 1) / kChunk)),
+        tiling_(sweep.tiling),
         params_(params),
         shared_(shared) {
     if (threadIdx.x == 0) {
@@ -62,18 +64,18 @@ class HopperScorerBase : public OwnTiles {
     __syncthreads();
   }
 
-  __device__ bool serves(int row) const { return !splitRows_[row].plain; }
+  __device__ bool serves(int row) const { return !splitRows_[row].needsFp32; }
   __device__ const SplitRow* splitRows() const { return splitRows_; }
 
-  __device__ void assist(const Tiling& tiling) {
-    if constexpr (kMovesRegisters) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kHelperRegisters));
-    if (threadIdx.x != kWorkers || blockIdx.x >= tiling.tiles) return;
+  __device__ void produce() {
+    if constexpr (kMovesRegisters) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kProducerRegisters));
+    if (threadIdx.x != kWorkers || blockIdx.x >= tiling_.tiles) return;
     // Weights may come before the kernel in front, which makes parts, has ended: as many as that takes anyway.
     const int early = min(kStages / 2, chunks_);
-    for (int chunk = 0; chunk < early; ++chunk) copyWeights(tiling.at(blockIdx.x), chunk, chunk);
+    for (int chunk = 0; chunk < early; ++chunk) copyWeights(tiling_.at(blockIdx.x), chunk, chunk);
     waitForPreviousKernel();
-    for (int64_t index = blockIdx.x; index < tiling.tiles; index += gridDim.x) {
-      const Tile tile = tiling.at(index);
+    for (int64_t index = blockIdx.x; index < tiling_.tiles; index += gridDim.x) {
+      const Tile tile = tiling_.at(index);
       for (int chunk = 0; chunk < chunks_; ++chunk) {
         if (index != blockIdx.x || chunk >= early) {
           waitBarrier(free(stage_), parity_ ^ 1);  // a fresh barrier counts as emptied
@@ -127,9 +129,9 @@ class HopperScorerBase : public OwnTiles {
   // Also tells the stage's barrier of the parts that will follow.
   __device__ void copyWeights(const Tile& tile, int chunk, int stage) const {
     arriveExpecting(full(stage), tile.size * 128 + kPartBytes);
-    for (int box = 0; box < tile.size; box += kSmallTileVocab) {
-      copyTensorBox(weightsOf(stage) + box * 128, &params_.weight, chunk * kChunk, static_cast<int>(tile.firstId) + box,
-                    full(stage), kEvictFirst);
+    for (int group = 0; group < tile.size / kGroupIds; ++group) {
+      copyTensorBox(weightsOf(stage) + group * kGroupIds * 128, &params_.weight, chunk * kChunk,
+                    static_cast<int>(tile.firstId + group * tile.stride), full(stage), kEvictFirst);
     }
   }
 
@@ -140,6 +142,7 @@ class HopperScorerBase : public OwnTiles {
     }
   }
 
+  const Tiling& tiling_;
   const Params& params_;
   unsigned char* shared_;
   // What this thread reads or copies next.

@@ -10,22 +10,26 @@
 namespace lm_head {
 
 template <int kRows>
-using HopperFloatBase = HopperScorerBase<float, kRows, 2,
+using WgmmaFloatBase = WgmmaDense<float, kRows, 2,
                                          kRows <= 16   ? 8
                                          : kRows == 32 ? 6
                                                        : 5>;
 
 template <int kRows>
-class HopperScorer<float, kRows> : public HopperFloatBase<kRows> {
+class WgmmaMainloop<float, kRows> : public WgmmaFloatBase<kRows> {
  public:
-  using Base = HopperFloatBase<kRows>;
+  using Base = WgmmaFloatBase<kRows>;
   using Base::Base, Base::kChunk, Base::kColumns, Base::kWorkers;
   // Columns in the tensor core's own sum, which truncates, before a plain fp32 addition.
   static constexpr int kFlush = 128;
 
-  __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
-    const int64_t firstId = tile.firstId + threadIdx.x / 32 * 16;
-    IdPair ids(args_, firstId);
+  template <class Reductions>
+  __device__ void scoreTile(const Tile& tile, Reductions& reductions) {
+    const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
+    // In a small tile, the last warpgroup has no ids, and multiplies what the stages held before.
+    const bool idle = warpgroup * kGroupIds >= tile.size;
+    const int64_t firstId = tile.id(threadIdx.x / 32 * 16);
+    const IdPair ids = idle ? IdPair() : IdPair(args_, firstId);
     float products[kColumns / 2];
     float sums[kColumns / 8][2] = {};
     uint32_t smallest[2] = {~0u, ~0u},
@@ -41,18 +45,15 @@ class HopperScorer<float, kRows> : public HopperFloatBase<kRows> {
         sums[i][1] += joinParts<float>(products[4 * i + 2], products[4 * i + 3]);
       }
     }
-    uint32_t odd[2];  // a bit for each of the warp's ids g, and g+8
     for (const int half : {0, 1}) {
-      const bool own = isOdd(smallest[half], largest[half]);
-      odd[half] = __ballot_sync(0xffffffffu, own && ids.scored[half] && threadIdx.x % 4 == 0);
-      ids.scored[half] &= !own;
+      const bool own = needsFp32(smallest[half], largest[half]);
+      uint32_t lanes = __ballot_sync(0xffffffffu, own && ids.scored[half] && threadIdx.x % 4 == 0);
+      for (; lanes != 0; lanes &= lanes - 1) {
+        const int g = (__ffs(lanes) - 1) / 4;
+        scoreInFp32(firstId + 8 * half + g, g, half, sums);
+      }
     }
-    offerSplitPairs(lists, splitRows_, ids, sums);
-    if (logSums.wanted()) logSums.add(sums);
-    for (const int half : {0, 1}) {
-      for (uint32_t lanes = odd[half]; lanes != 0; lanes &= lanes - 1)
-        scoreAgain(firstId + 8 * half + __ffs(lanes) / 4, lists, logSums);
-    }
+    emitSplit(reductions, splitRows_, ids, sums, threadIdx.x / 32);
   }
 
  private:
@@ -70,7 +71,7 @@ class HopperScorer<float, kRows> : public HopperFloatBase<kRows> {
       const unsigned char* row = chunk.weights + (threadIdx.x / 32 * 16 + 8 * upper + g) * 128;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        // The copy engine has stored 16-byte piece p of row r at p ^ (r % 8).
+        // TMA has stored 16-byte piece p of row r at p ^ (r % 8).
         const float4 weights = *reinterpret_cast<const float4*>(row + ((4 * half + t) ^ g) * 16);
         split(weights.x, high[2 * half][upper], low[2 * half][upper], smallest[upper], largest[upper]);
         split(weights.y, high[2 * half][2 + upper], low[2 * half][2 + upper], smallest[upper], largest[upper]);
@@ -100,27 +101,29 @@ class HopperScorer<float, kRows> : public HopperFloatBase<kRows> {
   }
 
   // Whether an id, all of whose weights its four lanes have seen, holds one that needs plain arithmetic.
-  static __device__ bool isOdd(uint32_t smallest, uint32_t largest) {
+  static __device__ bool needsFp32(uint32_t smallest, uint32_t largest) {
     constexpr uint32_t kLeast = (127 - 90) << 24, kInfinite = 0xffu << 24;
     const bool odd = smallest < kLeast - 1 || largest >= kInfinite;
     return (__ballot_sync(0xffffffffu, odd) >> (threadIdx.x % 32 & ~3) & 15) != 0;
   }
 
-  // A warp scores one id for all rows in plain arithmetic.
-  __device__ void scoreAgain(int64_t id, TopKLists<kWorkers>& lists, LogSums& logSums) {
+  // A warp sums up one id for all rows in fp32, in place of what tensor cores have made of it. The lanes of quad g hold
+  // the id's sums.
+  __device__ void scoreInFp32(int64_t id, int g, int half, float (&sums)[kColumns / 8][2]) {
     const int lane = threadIdx.x % 32;
     const float* weight = static_cast<const float*>(args_.weight) + id * args_.weightRowStride;
     for (int row = 0; row < rows_; ++row) {
-      if (splitRows_[row].plain) continue;
+      if (splitRows_[row].needsFp32) continue;
       const float* hidden = args_.hidden + (rowBegin_ + row) * args_.hiddenSize;
       float sum = 0.0f;
       for (int64_t column = lane; column < args_.hiddenSize; column += 32)
         sum = fmaf(weight[column], hidden[column], sum);
       for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
-      if (lane != 0) continue;
-      const float score = finishScore(sum, args_.bias, id);
-      lists.offer(row, score, static_cast<uint32_t>(id));
-      if (logSums.wanted()) logSums.add(row, LogSum::of(score));
+      if (lane != 4 * g + row % 4) continue;
+#pragma unroll
+      for (int i = 0; i < kColumns / 8; ++i) {
+        if (i == row / 4) sums[i][half] = sum;
+      }
     }
     __syncwarp();  // the barriers that follow count whole warps
   }

@@ -1,4 +1,4 @@
-// 16-bit heads on compute capability 9.0: bulk tensor copies fill shared memory, and warpgroups multiply from there.
+// 16-bit heads on compute capability 9.0: TMA fills shared memory, and warpgroups multiply from there.
 #pragma once
 
 #include "../../ptx/wgmma.cuh"
@@ -8,7 +8,7 @@ namespace lm_head {
 
 // Few rows: small tiles balance better. Many rows: large tiles, so that parts are read less often for each weight.
 template <class Half, int kRows>
-using HopperHalfBase = HopperScorerBase<Half, kRows, kRows <= 16 ? 2 : 4,
+using WgmmaHalfBase = WgmmaDense<Half, kRows, kRows <= 16 ? 2 : 4,
                                         kRows <= 8    ? 8
                                         : kRows == 16 ? 7
                                                       : 4>;
@@ -16,25 +16,35 @@ using HopperHalfBase = HopperScorerBase<Half, kRows, kRows <= 16 ? 2 : 4,
 // The chain of a product is the same for every kRows: 16 columns a step, kFlush columns in the tensor core's own sum
 // (which truncates; short chains keep that small), then a plain fp32 sum.
 template <class Half, int kRows>
-class HopperScorer : public HopperHalfBase<Half, kRows> {
+class WgmmaMainloop : public WgmmaHalfBase<Half, kRows> {
  public:
-  using Base = HopperHalfBase<Half, kRows>;
+  using Base = WgmmaHalfBase<Half, kRows>;
   using Base::Base, Base::kChunk, Base::kColumns, Base::kWorkers;
   static constexpr int kFlush = 256, kGroup = kFlush / kChunk;
 
-  __device__ void scoreTile(const Tile& tile, TopKLists<kWorkers>& lists, LogSums& logSums) {
+  template <class Reductions>
+  __device__ void scoreTile(const Tile& tile, Reductions& reductions) {
     const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
-    if (warpgroup * 64 >= tile.size) {
+    float sums[kColumns / 8][2] = {};
+    const bool idle = warpgroup * kGroupIds >= tile.size;
+    const IdPair ids = idle ? IdPair() : IdPair(args_, tile.id(threadIdx.x / 32 * 16));
+    if (idle) {
       // Nothing to do in a small tile, but every chunk wants to be released.
       for (int chunk = 0; chunk < chunks_; ++chunk) {
         next();
         release();
       }
-      return;
+    } else {
+      multiplyTile(warpgroup, sums);
     }
-    const IdPair ids(args_, tile.firstId + threadIdx.x / 32 * 16);
+    emitSplit(reductions, splitRows_, ids, sums, threadIdx.x / 32);
+  }
+
+ private:
+  using Base::args_, Base::splitRows_, Base::chunks_, Base::next, Base::release;
+
+  __device__ void multiplyTile(int warpgroup, float (&sums)[kColumns / 8][2]) {
     float products[kColumns / 2];
-    float sums[kColumns / 8][2] = {};
     int chunk = 0;
     for (; chunk + kGroup <= chunks_; chunk += kGroup) {
 #pragma unroll
@@ -45,18 +55,13 @@ class HopperScorer : public HopperHalfBase<Half, kRows> {
       for (bool first = true; chunk < chunks_; ++chunk, first = false) multiply(products, warpgroup, first);
       addProducts(products, sums);
     }
-    offerSplitPairs(lists, splitRows_, ids, sums);
-    if (logSums.wanted()) logSums.add(sums);
   }
-
- private:
-  using Base::args_, Base::splitRows_, Base::chunks_, Base::next, Base::release;
 
   // Adds the products of the next chunk. They are waited for at once, so that its stage is filled again at once: while
   // they run, there are those of other warpgroups.
   __device__ void multiply(float (&products)[kColumns / 2], int warpgroup, bool anew) {
     const typename Base::Chunk chunk = next();
-    const uint64_t weights = matrixDescriptor(chunk.weights + warpgroup * 64 * 128);
+    const uint64_t weights = matrixDescriptor(chunk.weights + warpgroup * kGroupIds * 128);
     const uint64_t parts = matrixDescriptor(chunk.parts);
     fenceProducts();
 #pragma unroll

@@ -100,7 +100,7 @@ __device__ inline void storeBytes(const QuantizeParams& params, unsigned char* h
 // Bases, with planes alone: [rows, groups], kFloatBits minus the sum of q over the group.
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads) quantizeHiddenKernel(const __grid_constant__ QuantizeParams params) {
-  allowNextKernel();
+  triggerDependentLaunch();
   constexpr int kWarps = kThreads / 32;
   const LmHeadTopKArgs& args = params.args;
   const int row = blockIdx.y, hiddenSize = row < args.rows ? static_cast<int>(args.hiddenSize) : 0;

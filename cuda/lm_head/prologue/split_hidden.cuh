@@ -1,5 +1,6 @@
-// Hidden rows for tensor cores that multiply 16-bit numbers: a row becomes two columns of 16-bit parts, so that nothing
-// of it is rounded away that matters (design: |error| <= 3e-5 * sum |h * w|).
+// Hidden rows for tensor cores that multiply 16-bit numbers: a row becomes two columns of hi/lo parts, so that nothing
+// of it is rounded away that matters (|error| <= 3e-5 * sum |h * w|). Splitting numbers so that low-precision products
+// add up to a precise one goes back to Dekker 1971, "A floating-point technique for extending the available precision".
 #pragma once
 
 #include <cuda_bf16.h>
@@ -8,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "../../common/dependent_launch.cuh"
 #include "../epilogue.cuh"
 
 namespace lm_head {
@@ -18,9 +20,9 @@ constexpr int kPartsMultiple = 128;
 // How a hidden row was split: h = (high + low * 2^-lowShift) * scale, up to less than 2^-17 |h|.
 struct SplitRow {
   float scale;  // a power of two
-  // Not split, because no pair of parts holds every element (NaN, infinities, or too wide a range of magnitudes): the
-  // plain scorer serves this row.
-  int plain;
+  // Not split, because no pair of parts holds every element (NaN, infinities, or too wide a range of magnitudes): fp32
+  // arithmetic serves this row.
+  int needsFp32;
 };
 
 // Number: the type of a part. `splittable` is told the smallest magnitude that is not 0 and the largest.
@@ -81,7 +83,7 @@ template <class Number>
 __global__ void splitHiddenKernel(const float* hidden, int64_t rows, int64_t hiddenSize, int64_t partsStride,
                                   Number* parts, SplitRow* splitRows, RowPool pool) {
   using Traits = SplitTraits<Number>;
-  allowNextKernel();
+  triggerDependentLaunch();
   const int64_t row = blockIdx.x;
   if (row < rows) clearRow(pool, row);
   Number* high = parts + 2 * row * partsStride;
@@ -112,12 +114,12 @@ __global__ void splitHiddenKernel(const float* hidden, int64_t rows, int64_t hid
     largest = fmaxf(largest, warpLargest[warp]);
     smallest = fminf(smallest, warpSmallest[warp]);
   }
-  const bool plain = !finite || !Traits::splittable(smallest, largest);
-  const int exponent = plain ? 0 : Traits::exponent(largest);
-  if (threadIdx.x == 0 && row < rows) splitRows[row] = {scalbnf(1.0f, exponent), plain};
+  const bool needsFp32 = !finite || !Traits::splittable(smallest, largest);
+  const int exponent = needsFp32 ? 0 : Traits::exponent(largest);
+  if (threadIdx.x == 0 && row < rows) splitRows[row] = {scalbnf(1.0f, exponent), needsFp32};
 
   for (int64_t i = threadIdx.x; i < partsStride; i += blockDim.x) {
-    const float x = row < rows && !plain && i < hiddenSize ? scalbnf(source[i], -exponent) : 0.0f;
+    const float x = row < rows && !needsFp32 && i < hiddenSize ? scalbnf(source[i], -exponent) : 0.0f;
     const Number rounded = Traits::round(x);
     high[Traits::place(i)] = rounded;
     low[Traits::place(i)] = Traits::round(scalbnf(x - Traits::widen(rounded), Traits::kLowShift));
@@ -146,11 +148,12 @@ __device__ inline void loadSplitRows(const SplitRow* splitRows, int rows, SplitR
     shared[row] = row < rows ? splitRows[row] : SplitRow{1.0f, true};
 }
 
-// offerPairs for rows that are split; -inf for the others.
-template <int kPairs, class Lists>
-__device__ inline void offerSplitPairs(Lists& lists, const SplitRow* splitRows, const IdPair& ids,
-                                       float (&sums)[kPairs][2]) {
-  offerPairs(lists, ids, sums, [&](int row) { return RowFinish{splitRows[row].scale, !splitRows[row].plain}; });
+// Emits a fragment's scores of those rows that are split.
+template <class Reductions, int kPairs>
+__device__ inline void emitSplit(Reductions& reductions, const SplitRow* splitRows, const IdPair& ids,
+                                 float (&sums)[kPairs][2], int unit) {
+  reductions.emitFragment(ids, sums, unit,
+                          [&](int row) { return RowFinish{splitRows[row].scale, !splitRows[row].needsFp32}; });
 }
 
 }  // namespace lm_head

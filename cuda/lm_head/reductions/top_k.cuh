@@ -1,277 +1,247 @@
-// A block's candidates for the top k of each of its rows. Scores are filtered against a threshold and survivors are
-// appended to an unsorted list. Thresholds rise in two ways, both exact: a list that grows too long is cut back to its
-// k best; and blocks tell each other a score that at least m of their ids reach: the j-th best of these is a score that
-// at least k ids reach, for j * m >= k. Whatever the blocks see of each other, and when, the final top k is the same.
+// A block's candidates for the top k of each of its rows. Scores are filtered against a threshold; those that pass are
+// appended to an unsorted list. Thresholds rise in two ways: blocks tell each other how good their scores are, which
+// loses nothing; and a list without room is cut back to its best `keep`. A block remembers the best key that it cut off
+// below the k-th place: if k kept keys of all blocks beat what every block has cut off, nothing was lost, and the merge
+// checks that. Otherwise the row is swept once more, now for every key that is not worse than the k-th best kept one.
+// However scores lie, there are no more than k / keep times a block's ids of those: whoever cut off one of them had
+// kept `keep` better ones. So no order of scores makes a row lose anything, or more than two sweeps.
 #pragma once
 
-#include "../../common/select.cuh"
+#include <climits>
+
+#include "../fragment.cuh"
+#include "../workers.cuh"
+#include "row_pool.cuh"
 
 namespace lm_head {
 
-// What the blocks that scan a row share of it, all in global memory.
-struct RowPool {
-  // [rows, kMaxPoolBlocks]: a score that at least m of a block's ids so far reach; see publishedScore
-  uint16_t* published;
-  Key* keys;    // [rows, capacity]: candidates of all blocks
-  int* counts;  // [rows]: how many; more than capacity when candidates were lost and the row must be scanned again
-  int* taken;   // [rows]: of a row group's first row, shared tiles that blocks have taken
-  int blocks;
-  int publishedRank;  // m
-  int capacity;
-};
-
-// More blocks than this do not share a row: a warp loads what all of them have published at once.
-constexpr int kMaxPoolBlocks = 256;
-
-// Empties a row's pool; all threads of a block call it.
-__device__ inline void clearRow(const RowPool& pool, int64_t row) {
-  constexpr int kWords = kMaxPoolBlocks / 2;
-  auto* words = reinterpret_cast<uint32_t*>(pool.published + row * kMaxPoolBlocks);
-  for (int i = threadIdx.x; i < kWords; i += blockDim.x) words[i] = 0;
-  if (threadIdx.x == 0) pool.counts[row] = pool.taken[row] = 0;
-}
-
-// The upper half of a key's score: what at least as many ids reach as the key.
-__device__ inline uint32_t publishedScore(Key key) { return static_cast<uint32_t>(key >> 48); }
-
-// What the blocks of a row have published, over a warp.
-struct PublishedScores {
-  static constexpr int kOfLane = kMaxPoolBlocks / 32;
-  uint4 packed;
-
-  // Takes its time.
-  __device__ void load(const RowPool& pool, int64_t row) {
-    packed = __ldcg(reinterpret_cast<const uint4*>(pool.published + row * kMaxPoolBlocks) + threadIdx.x % 32);
-  }
-
-  // The j-th best, as the worst key with that score.
-  __device__ Key best(int j) const {
-    const uint32_t pairs[] = {packed.x, packed.y, packed.z, packed.w};
-    uint32_t scores[kOfLane];
-#pragma unroll
-    for (int i = 0; i < kOfLane; ++i) scores[i] = i % 2 == 0 ? pairs[i / 2] & 0xffff : pairs[i / 2] >> 16;
-    // The search begins where scores begin to differ. 0 stands for none.
-    uint32_t largest = 0, smallest = 0xffff;
-    int published = 0;
-#pragma unroll
-    for (const uint32_t score : scores) {
-      largest = max(largest, score);
-      if (score > 0) smallest = min(smallest, score);
-      published += score > 0;
-    }
-    if (__reduce_add_sync(0xffffffffu, published) < j) return 0;
-    largest = __reduce_max_sync(0xffffffffu, largest);
-    const uint32_t differ = largest ^ __reduce_min_sync(0xffffffffu, smallest);
-    const int unknown = 32 - __clz(static_cast<int>(differ));
-    uint32_t found = largest >> unknown << unknown;
-#pragma unroll 1
-    for (uint32_t bit = 1u << unknown >> 1; bit > 0; bit >>= 1) {
-      int count = 0;
-#pragma unroll
-      for (int i = 0; i < kOfLane; ++i) count += scores[i] >= (found | bit);
-      if (__reduce_add_sync(0xffffffffu, count) >= j) found |= bit;
-    }
-    return Key{found} << 48;
-  }
-};
-
-// Set in a row's count when its candidates are incomplete.
-constexpr int kLostCandidates = 1 << 30;
-
-// kThreads: those of the block that work with the lists.
-template <int kThreads>
-struct TopKLists {
-  Key* keys;  // the list of row r starts at r * rowStride; shared or global memory
-  int64_t rowStride;
-  int capacity;
-  int k;
-  int rows;
-  int64_t rowBegin;   // row 0 of the block in `pool` and `bounds`
-  const Key* bounds;  // global, or null: only keys below are wanted (a sweep after the first)
+struct TopKParams {
+  int k;               // results of this sweep, at most kMaxKPerSweep
+  int keep;            // keys of a row that a block never cuts off; at least `publishedRank` and at most k
+  int listCapacity;    // of a row and block
+  bool listsMayFill;   // some list may have less room than a block has ids
+  Key* lists;          // [rows, gridDim.x, listCapacity], or null: lists are in shared memory
+  const Key* bounds;   // [rows]: only keys below are wanted; null in the first sweep
+  bool rescan;         // serves only rows with a rescanBound; their lists are the pool itself
   RowPool pool;
-  // Shared memory: what the functions below find in it; one pointer, for registers are few where scores are made.
-  unsigned char* shared;
-  int rowsPerBlock;
+};
 
-  static __host__ __device__ size_t sharedBytes(int rowsPerBlock, int warps) {
-    return rowsPerBlock * (kBestsAt + warps * sizeof(uint32_t)) + warps * sizeof(SelectScratch);
+// kThreads: those of the block that score.
+template <int kThreads>
+class TopK {
+ public:
+  // Shared memory: state of each row, then lists of `sharedKeys` keys.
+  static __host__ __device__ size_t sharedBytes(int rowsPerBlock, int sharedKeys) {
+    return (rowsPerBlock * kStateBytes + 7) / 8 * 8 + static_cast<size_t>(rowsPerBlock) * sharedKeys * sizeof(Key);
   }
 
-  // Starts the lists of the rows that are `served(row)`; the others take no key and hand nothing over.
+  __device__ TopK(const TopKParams& params, unsigned char* shared, int rowsPerBlock, int64_t rowBegin, int rows)
+      : params_(params), shared_(shared), rowsPerBlock_(rowsPerBlock), rows_(rows), rowBegin_(rowBegin) {
+    if (params.rescan) {
+      lists_ = params.pool.keys + rowBegin * params.pool.capacity;
+      rowStride_ = params.pool.capacity;
+      capacity_ = params.pool.capacity;
+    } else if (params.lists != nullptr) {
+      rowStride_ = static_cast<int64_t>(gridDim.x) * params.listCapacity;
+      lists_ = params.lists + rowBegin * rowStride_ + static_cast<int64_t>(blockIdx.x) * params.listCapacity;
+      capacity_ = params.listCapacity;
+    } else {
+      lists_ = reinterpret_cast<Key*>(shared + (rowsPerBlock * kStateBytes + 7) / 8 * 8);
+      rowStride_ = capacity_ = params.listCapacity;
+    }
+  }
+
+  // Starts the rows that are `served(row)`; the others take no key and hand nothing over.
   template <class Served>
   __device__ void reset(Served served) {
-    for (int row = threadIdx.x; row < rows; row += kThreads) {
-      countOf(row) = 0;
-      setThreshold(row, served(row) ? kWorstKey : kAboveAllKeys);
+    for (int row = threadIdx.x; row < rows_; row += kThreads) {
+      ownCount(row) = 0;
+      written(row) = INT_MAX;
+      cutOff(row) = kWorstKey;
+      Key least = params_.rescan ? params_.pool.rescanBounds[rowBegin_ + row] - 1 : kWorstKey;
+      if (!served(row)) least = kAboveAllKeys;
+      setThreshold(row, least);
     }
-    for (int i = threadIdx.x; i < rows * kWarps; i += kThreads) bestsOf(0)[i] = 0;
   }
 
   // No score below can be wanted; NaN before there is a threshold.
-  __device__ float leastScore(int row) const { return thresholdScore(row); }
+  __device__ float leastScore(int row) const { return at<volatile float>(kScoresAt)[row]; }
 
-  __device__ void offer(int row, float score, uint32_t id) {
-    if (score < leastScore(row)) return;  // nearly always; not for NaN
-    const Key key = makeKey(score, id);
-    if (key <= threshold(row)) return;
-    if (bounds != nullptr && key >= bounds[rowBegin + row]) return;
-    const int position = atomicAdd(&countOf(row), 1);
-    if (position < capacity) keys[row * rowStride + position] = key;
-    uint32_t* best = bestsOf(row) + threadIdx.x / 32;
-    if (publishesBests() && scoreBits(key) > *best) atomicMax(best, scoreBits(key));
-  }
-
-  // Whether a block's bests are what it publishes, so that exchanging needs no look at lists: the m-th best of its
-  // warps' bests is nearly its m-th best where m is small.
-  __device__ bool publishesBests() const { return pool.publishedRank <= kWarps / 2; }
-
-  // Whether a list of this block has less room left than `room` keys. Each warp looks at all rows: the one that was the
-  // last to append to a list sees all of it.
-  __device__ bool anyFull(int room) const {
-    bool full = false;
-    for (int row = threadIdx.x % 32; row < rows; row += 32) full |= countOf(row) > capacity - room;
-    return full;
-  }
-
-  // A warp, where blocks publish bests: publishes this block's best of a row. Needs no barrier.
-  __device__ void publishBest(int row) {
-    const int lane = threadIdx.x % 32;
-    uint32_t mine = lane < kWarps ? *static_cast<volatile uint32_t*>(bestsOf(row) + lane) : 0, best = 0;
-    for (int i = 0; i < pool.publishedRank; ++i) {
-      best = __reduce_max_sync(0xffffffffu, mine);
-      if (lane == __ffs(__ballot_sync(0xffffffffu, mine == best)) - 1) mine = 0;
+  // All workers, together: takes those scores of a fragment whose bit (2 * pair + half) is set in `candidates`.
+  template <int kPairs>
+  __device__ void offer(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t candidates, int firstRow) {
+    for (;;) {
+      candidates = append(ids, scores, candidates, firstRow);
+      if (!params_.listsMayFill || params_.rescan || !anyOfWorkers<kThreads>(candidates != 0)) return;
+      updateRows(Update::kMakeRoom);
+      syncWorkers<kThreads>();
     }
-    publish(row, Key{best} << 32);
   }
 
-  // A warp: raises a row's threshold by what blocks have published. Needs no barrier; a threshold that others see late
-  // lets more keys through, nothing else.
-  __device__ void raise(int row, const PublishedScores& published) {
-    const Key bound = published.best((k + pool.publishedRank - 1) / pool.publishedRank);
-    if (threadIdx.x % 32 == 0 && bound > threshold(row)) setThreshold(row, bound - 1);
-    __syncwarp();
-  }
-
-  // All kThreads, where blocks publish bests: a warp publishes a row's and, where `raises` is set, raises its
-  // threshold.
-  __device__ void exchangeBests(bool raises) {
-    if (pool.blocks == 1) return;
-    forEachRow([&](int row, const Warp&) {
-      if (threshold(row) == kAboveAllKeys) return;
-      publishBest(row);
-      if (!raises) return;
-      PublishedScores published;
-      published.load(pool, rowBegin + row);
-      raise(row, published);
-    });
-  }
-
-  // work(row, warp) for every row, a warp a row. All kThreads call it, between barriers.
-  template <class Work>
-  __device__ void forEachRow(Work work) {
-    const Warp warp = cg::tiled_partition<32>(cg::this_thread_block());
-    for (int row = threadIdx.x / 32; row < rows; row += kThreads / 32) work(row, warp);
-  }
-
-  // Makes room for `room` more keys in every list, and, where `exchange` is set, raises thresholds by what other blocks
-  // have published (those that publish their best have done so before) and drops what lies below.
-  __device__ void tidy(int room, bool exchange) {
-    forEachRow([&](int row, const Warp& warp) {
-      if (!exchange && countOf(row) <= capacity - room) return;
-      if (threshold(row) == kAboveAllKeys) return;
-      SelectScratch& scratch = scratchOfWarp();
-      Key* list = keys + row * rowStride;
-      int count = clampCount(row, warp);
-      if (pool.blocks > 1 && !publishesBests()) {
-        if (count >= pool.publishedRank) {
-          publish(row, kthOfList(list, count, pool.publishedRank, scratch));
-        }
-        PublishedScores published;
-        published.load(pool, rowBegin + row);
-        raise(row, published);
-      }
-      warp.sync();
-      if (threshold(row) != kWorstKey) count = keepReaching(list, count, threshold(row) + 1);
-      if (count > capacity - room && count > k) {
-        const Key kth = kthOfList(list, count, k, scratch);
-        count = keepReaching(list, count, kth);
-        if (warp.thread_rank() == 0) setThreshold(row, kth - 1);
-      }
-      warp.sync();
-      if (warp.thread_rank() == 0) countOf(row) = count;
-      warp.sync();
-    });
-  }
-
-  // Hands the block's candidates to the pool. `alone`: no other block scans these rows.
-  __device__ void handOver(bool alone) {
-    forEachRow([&](int row, const Warp& warp) {
-      if (threshold(row) == kAboveAllKeys) return;
-      const Key* list = keys + row * rowStride;
-      const int count = clampCount(row, warp);
-      int begin = 0;
-      if (warp.thread_rank() == 0) {
-        int* total = pool.counts + rowBegin + row;
-        if (alone) {
-          *total = count;
-        } else {
-          begin = atomicAdd(total, count);
-        }
-      }
-      begin = warp.shfl(begin, 0);
-      Key* out = pool.keys + (rowBegin + row) * pool.capacity;
-      for (int i = warp.thread_rank(); i < count && begin + i < pool.capacity; i += 32) out[begin + i] = list[i];
-    });
+  // All workers: in the end hands the block's candidates to the pool; and before, blocks tell each other how good
+  // their scores are, and thresholds rise.
+  __device__ void exchange(bool flush) {
+    if (params_.rescan || (params_.pool.blocks == 1 && !flush)) return;
+    syncWorkers<kThreads>();
+    updateRows(flush ? Update::kFlush : Update::kExchange);
+    syncWorkers<kThreads>();
   }
 
  private:
   static constexpr int kWarps = kThreads / 32;
-  // In `shared`, of all rows: thresholds, their scores, counts, bests; then the scratch of each warp.
-  static constexpr int kScoresAt = sizeof(Key), kCountsAt = kScoresAt + sizeof(float),
-                       kBestsAt = kCountsAt + sizeof(int);
+  // In `shared_`, of all rows each: thresholds, what was cut off, thresholds' scores, counts, written.
+  static constexpr int kCutOffAt = sizeof(Key), kScoresAt = 2 * sizeof(Key), kCountsAt = kScoresAt + sizeof(float),
+                       kWrittenAt = kCountsAt + sizeof(int), kStateBytes = kWrittenAt + sizeof(int);
 
   template <class T>
   __device__ T* at(int bytesPerRow) const {
-    return reinterpret_cast<T*>(shared + rowsPerBlock * bytesPerRow);
+    return reinterpret_cast<T*>(shared_ + rowsPerBlock_ * bytesPerRow);
   }
-
-  // Keys up to here cannot be among the k best; and its score, for a quick look. Volatile, for other warps read them at
-  // any time, and late is good enough.
+  // Keys up to here cannot be among the k best. Volatile, for other warps read it at any time, and late is good enough.
   __device__ volatile Key& threshold(int row) const { return at<volatile Key>(0)[row]; }
-  __device__ volatile float& thresholdScore(int row) const { return at<volatile float>(kScoresAt)[row]; }
-  __device__ int& countOf(int row) const { return at<int>(kCountsAt)[row]; }
-  // [warps]: the best score so far of each warp's ids, as scoreBits has it.
-  __device__ uint32_t* bestsOf(int row) const { return at<uint32_t>(kBestsAt) + row * kWarps; }
-  __device__ SelectScratch& scratchOfWarp() const {
-    return at<SelectScratch>(kBestsAt + kWarps * sizeof(uint32_t))[threadIdx.x / 32];
+  __device__ Key& cutOff(int row) const { return at<Key>(kCutOffAt)[row]; }
+  __device__ int& ownCount(int row) const { return at<int>(kCountsAt)[row]; }
+  // How many keys a list holds that some warp found no more room in; else INT_MAX.
+  __device__ int& written(int row) const { return at<int>(kWrittenAt)[row]; }
+  __device__ int* countOf(int row) const {
+    return params_.rescan ? params_.pool.counts + rowBegin_ + row : &ownCount(row);
   }
-
-  // Sorts like the key but for the id, and is above 0.
-  static __device__ uint32_t scoreBits(Key key) { return static_cast<uint32_t>(key >> 32); }
+  __device__ Key* listOf(int row) const { return lists_ + row * rowStride_; }
 
   __device__ void setThreshold(int row, Key key) {
     // Atomic, for other warps may read at the same time.
-    atomicExch(reinterpret_cast<unsigned long long*>(const_cast<Key*>(&threshold(row))), key);
-    atomicExch(const_cast<float*>(&thresholdScore(row)), keyValue(key));
+    atomicExch(reinterpret_cast<unsigned long long*>(at<Key>(0) + row), key);
+    atomicExch(at<float>(kScoresAt) + row, keyValue(key));
   }
 
-  // Keys in the list; notes the loss where more were offered than it holds.
-  __device__ int clampCount(int row, const Warp& warp) {
-    const int count = countOf(row);
-    if (count <= capacity) return count;
-    warp.sync();
-    if (warp.thread_rank() == 0) {
-      countOf(row) = capacity;
-      atomicOr(pool.counts + rowBegin + row, kLostCandidates);
+  // A warp appends what it can, and returns the bits of what found no room. One atomic for a warp and row: lanes with
+  // the same row have their places by their number.
+  template <int kPairs>
+  __device__ uint32_t append(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t candidates, int firstRow) {
+    const uint32_t any = __reduce_or_sync(0xffffffffu, candidates);
+    if (any == 0) return 0;
+    const int lane = threadIdx.x % 32, t = lane % 4;
+    const unsigned sameRow = 0x11111111u << t, before = sameRow & ((1u << lane) - 1);
+    uint32_t left = 0;
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      if ((any >> (2 * i) & 3) == 0) continue;
+      const int row = firstRow + 4 * i + t;
+      const bool mine = (candidates >> (2 * i) & 3) != 0;
+      Key least = kAboveAllKeys, end = kAboveAllKeys;
+      if (mine) {
+        least = threshold(row);
+        if (params_.bounds != nullptr) end = params_.bounds[rowBegin_ + row];
+      }
+      const Key lower = makeKey(scores[i][0], ids.lower), upper = makeKey(scores[i][1], ids.lower + 8);
+      const bool wantsLower = (candidates >> (2 * i) & 1) && lower > least && lower < end;
+      const bool wantsUpper = (candidates >> (2 * i + 1) & 1) && upper > least && upper < end;
+      const unsigned lowerLanes = __ballot_sync(0xffffffffu, wantsLower),
+                     upperLanes = __ballot_sync(0xffffffffu, wantsUpper);
+      const int lowerCount = __popc(lowerLanes & sameRow), count = lowerCount + __popc(upperLanes & sameRow);
+      int begin = 0;
+      if (lane == t && count > 0) begin = atomicAdd(countOf(row), count);
+      begin = __shfl_sync(0xffffffffu, begin, t);
+      if (begin + count <= capacity_) {
+        if (wantsLower) listOf(row)[begin + __popc(lowerLanes & before)] = lower;
+        if (wantsUpper) listOf(row)[begin + lowerCount + __popc(upperLanes & before)] = upper;
+      } else {
+        left |= (static_cast<uint32_t>(wantsLower) | static_cast<uint32_t>(wantsUpper) << 1) << (2 * i);
+        if (lane == t && count > 0) atomicMin(&written(row), begin);
+      }
     }
-    return capacity;
+    return left;
   }
 
-  __device__ void publish(int row, Key key) {
-    if (threadIdx.x % 32 != 0) return;
-    const auto score = static_cast<unsigned short>(publishedScore(key));
-    __stcg(pool.published + (rowBegin + row) * kMaxPoolBlocks + blockIdx.x, score);
+  enum class Update { kMakeRoom, kExchange, kFlush };
+
+  // A warp a row.
+  __device__ void updateRows(Update update) {
+#pragma unroll 1
+    for (int row = threadIdx.x / 32; row < rows_; row += kWarps) {
+      if (threshold(row) == kAboveAllKeys || (update == Update::kMakeRoom && written(row) == INT_MAX)) continue;
+      updateRow(row, update);
+    }
   }
+
+  // A warp drops the keys of a row's list that its threshold excludes; where that leaves too many, all but the best.
+  __device__ void updateRow(int row, Update update) {
+    const bool alone = update == Update::kMakeRoom || params_.pool.blocks == 1;
+    PublishedScores published;
+    if (!alone) published.load(params_.pool, rowBegin_ + row);
+    const int held = min(ownCount(row), written(row));
+    const HeldKeys keys(listOf(row), held);
+    if (!alone) {
+      if (update == Update::kExchange) publish(row, keys, held);
+      raise(row, published);
+    }
+    const int keep = params_.keep;
+    const int most = update == Update::kMakeRoom ? capacity_ - (capacity_ - keep) / 2
+                     : update == Update::kFlush  ? keep
+                                                 : capacity_;
+    Key bound = threshold(row) + 1;
+    int count = countReaching(keys, bound);
+    if (count > most) {
+      bound = boundOfBest(keys, keep, most);
+      if (keep < params_.k) {
+        const Key best = largestBelow(keys, bound);
+        if (threadIdx.x % 32 == 0 && best > cutOff(row)) cutOff(row) = best;
+      }
+      if (threadIdx.x % 32 == 0) setThreshold(row, bound - 1);
+      count = countReaching(keys, bound);
+    }
+    if (update == Update::kFlush) return handOver(row, keys, bound, count);
+    if (count < held) keepReaching(listOf(row), held, bound);
+    if (threadIdx.x % 32 == 0) {
+      ownCount(row) = count;
+      written(row) = INT_MAX;
+    }
+    __syncwarp();
+  }
+
+  // A warp publishes a score that at least publishedRank keys of the row's list reach.
+  __device__ void publish(int row, const HeldKeys& keys, int held) {
+    const int rank = params_.pool.publishedRank;
+    if (held < rank) return;
+    const Key bound = boundOfBest(keys, rank, rank, kPublishedBit);
+    if (threadIdx.x % 32 != 0) return;
+    __stcg(params_.pool.published + (rowBegin_ + row) * kMaxPoolBlocks + blockIdx.x,
+           static_cast<unsigned short>(bound >> kPublishedBit));
+  }
+
+  // A warp raises a row's threshold by what blocks have published.
+  __device__ void raise(int row, const PublishedScores& published) {
+    const int rank = params_.pool.publishedRank;
+    const Key bound = published.best((params_.k + rank - 1) / rank);
+    if (threadIdx.x % 32 == 0 && bound > threshold(row)) setThreshold(row, bound - 1);
+    __syncwarp();
+  }
+
+  // A warp hands `count` keys that reach `bound` to the pool, and what the block has cut off.
+  __device__ void handOver(int row, const HeldKeys& keys, Key bound, int count) {
+    const RowPool& pool = params_.pool;
+    const int lane = threadIdx.x % 32;
+    int begin = 0;
+    if (lane == 0) {
+      begin = atomicAdd(pool.counts + rowBegin_ + row, count);
+      if (cutOff(row) != kWorstKey)
+        atomicMax(reinterpret_cast<unsigned long long*>(pool.dropped + rowBegin_ + row), cutOff(row));
+    }
+    Key* out = pool.keys + (rowBegin_ + row) * pool.capacity + __shfl_sync(0xffffffffu, begin, 0);
+    keys.forEach([&](Key key) {
+      const unsigned lanes = __ballot_sync(0xffffffffu, key >= bound);
+      if (key >= bound) out[__popc(lanes & ((1u << lane) - 1))] = key;
+      out += __popc(lanes);
+    });
+  }
+
+  const TopKParams& params_;
+  unsigned char* shared_;
+  int rowsPerBlock_, rows_;
+  int64_t rowBegin_;  // row 0 of the block among all rows
+  Key* lists_;        // of row r from r * rowStride_ on; shared or global memory
+  int64_t rowStride_;
+  int capacity_;
 };
 
 }  // namespace lm_head

@@ -1,17 +1,22 @@
-// Compiled for sm_90a alone: no other target has these instructions.
+// 16-bit heads on compute capability 9.0. Compiled for sm_90a alone: no other target has these instructions.
 #include "../mainloops/wgmma_half.cuh"
-#include "sm90.h"
-#include "sm90_launch.cuh"
+#include "dense_sm90.cuh"
+#include "table.h"
 
 namespace lm_head {
+namespace {
 
-ScorerShape hopperHalfShape(const LmHeadTopKArgs& args) { return hopperShape<__half>(args.rows); }
-
-cudaError_t launchHopperHalf(const Plan& plan, const SplitParams& params, Key* lists, Key* againLists,
-                             cudaStream_t stream) {
-  if (plan.scan.args.format == HeadFormat::kBfloat16)
-    return launchHopper<__nv_bfloat16, LoadHalf<__nv_bfloat16>>(plan, params, lists, againLists, stream);
-  return launchHopper<__half, LoadHalf<__half>>(plan, params, lists, againLists, stream);
+template <class Half>
+bool supportsHalf(const LmHeadTopKArgs& args, const GpuInfo& gpu, Path path) {
+  return path == Path::kBest && gpu.computeCapability == 90 && args.format == kHalfFormat<Half>;
 }
+
+template <class Half>
+constexpr Variant kHalf{supportsHalf<Half>, sm90Shape<Half>, SplitHidden<Half>::bytes, SplitHidden<Half>::prepare,
+                        sm90Sweep<Half, LoadHalf<Half>>};
+
+}  // namespace
+
+const Variant kBfloat16Sm90 = kHalf<__nv_bfloat16>, kFloat16Sm90 = kHalf<__half>;
 
 }  // namespace lm_head

@@ -1,0 +1,102 @@
+#include "plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "../common/cuda_check.h"
+
+namespace lm_head {
+namespace {
+
+cudaError_t query(int index, GpuInfo* gpu) {
+  GpuInfo found;
+  int shared = 0, major = 0, minor = 0;
+  RETURN_IF_ERROR(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index));
+  RETURN_IF_ERROR(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index));
+  RETURN_IF_ERROR(cudaDeviceGetAttribute(&found.multiprocessors, cudaDevAttrMultiProcessorCount, index));
+  RETURN_IF_ERROR(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, index));
+  found.index = index;
+  found.computeCapability = 10 * major + minor;
+  found.sharedBytes = shared;
+  *gpu = found;
+  return cudaSuccess;
+}
+
+// Lists in global memory: all of a call's together, and one row's of a block, which a warp's registers then hold.
+constexpr int64_t kGlobalListBytes = 7 << 20, kGlobalListKeys = 256;
+
+// Keys of a row that a block never cuts off. Blocks get ids in turn, so a block's share of the k best is near
+// k / blocks, or where neighbours win together all of those that go to one block; with so much room nothing is lost.
+// Else, and that bounds the pool, k / keep blocks at most have cut off what is wanted: see TopK.
+int keysToKeep(int64_t k, int64_t blocks, const Tiling& tiling) {
+  const double share = static_cast<double>(k) / blocks;
+  const auto room = static_cast<int64_t>(std::max({tiling.neighbours + 8.0, share + 8 * std::sqrt(share) + 16,
+                                                   std::sqrt(share * tiling.mostIdsOfBlock) + 1}));
+  return static_cast<int>(std::min(k, room));
+}
+
+}  // namespace
+
+cudaError_t GpuInfo::current(GpuInfo* gpu) {
+  static thread_local GpuInfo known;
+  int index = 0;
+  RETURN_IF_ERROR(cudaGetDevice(&index));
+  if (known.index != index) RETURN_IF_ERROR(query(index, &known));
+  *gpu = known;
+  return cudaSuccess;
+}
+
+size_t MainloopShape::reductionBytes(int listKeys, bool logSumExp) const {
+  const size_t terms = logSumExp ? static_cast<size_t>(rowsPerBlock) * (tileVocab / unitIds) * sizeof(LogSumTerm) : 0;
+  return TopK<32>::sharedBytes(rowsPerBlock, listKeys) + terms;
+}
+
+cudaError_t Plan::make(const LmHeadTopKArgs& args, const Tuning& tuning, Plan* made) {
+  Plan plan{};
+  plan.args = args;
+  RETURN_IF_ERROR(GpuInfo::current(&plan.gpu));
+  plan.variant = chooseVariant(args, plan.gpu, tuning.path);
+  if (plan.variant == nullptr) return cudaErrorNotSupported;
+  plan.shape = plan.variant->shape(args, plan.gpu);
+  const MainloopShape& shape = plan.shape;
+  plan.k = static_cast<int>(std::min<int64_t>(args.k, kMaxKPerSweep));
+  plan.rowGroups = static_cast<int>((args.rows + shape.rowsPerBlock - 1) / shape.rowsPerBlock);
+  const int tile = shape.dealtTiles ? shape.smallTileVocab : shape.tileVocab;
+  const int64_t tiles = (args.vocabSize + tile - 1) / tile;
+  const int64_t most = std::min(plan.gpu.multiprocessors, kMaxPoolBlocks) / plan.rowGroups;
+  const int64_t blocks = std::min(std::max<int64_t>(1, most), tiles);
+  plan.blocks = static_cast<int>(blocks);
+  plan.tiling = shape.dealtTiles
+                    ? Tiling::dealt(args.vocabSize, blocks, shape.tileVocab / kGroupIds)
+                    : Tiling::whole(args.vocabSize, blocks, shape.tileVocab, shape.smallTileVocab, shape.dynamicTiles);
+  const bool logSums = args.logSumExp != nullptr || args.logSumState != nullptr;
+  plan.termsOfRow = logSums ? (args.vocabSize + kGroupIds - 1) / kGroupIds : 0;
+  plan.publishedRank = static_cast<int>((plan.k + blocks - 1) / blocks);
+
+  const int64_t ids = plan.tiling.mostIdsOfBlock;
+  int64_t keep = tuning.keep > 0 ? std::min<int64_t>(tuning.keep, plan.k) : keysToKeep(plan.k, blocks, plan.tiling);
+  keep = std::max<int64_t>(keep, plan.publishedRank);
+  const int64_t fits = static_cast<int64_t>(plan.gpu.sharedBytes - shape.sharedBytes - shape.reductionBytes(0, logSums)) /
+                       static_cast<int64_t>(shape.rowsPerBlock * sizeof(Key));
+  // Beside what it keeps, a list has room for what a warp appends at once, 16 keys, when half of it is filled again.
+  const int64_t least = std::min(ids, keep + 48);
+  plan.sharedLists = fits >= least;
+  if (plan.sharedLists) {
+    plan.listCapacity = static_cast<int>(std::min(fits, ids));
+  } else {
+    const int64_t affordable = kGlobalListBytes / (args.rows * blocks * static_cast<int64_t>(sizeof(Key)));
+    plan.listCapacity = static_cast<int>(std::min({ids, kGlobalListKeys, affordable}));
+    plan.listCapacity = static_cast<int>(std::max<int64_t>(plan.listCapacity, least));
+  }
+  if (tuning.listCapacity > 0)
+    plan.listCapacity = static_cast<int>(std::min<int64_t>(plan.listCapacity, std::max<int64_t>(tuning.listCapacity, keep + 48)));
+  plan.listsMayFill = plan.listCapacity < ids;
+  plan.keep = static_cast<int>(keep);
+  // What all blocks hand over; and what a second sweep may find, of k / keep blocks all ids.
+  const int64_t rescanned = plan.mayDrop() ? plan.k + plan.k / keep * (ids - keep) : 0;
+  plan.poolCapacity = static_cast<int>(std::min(args.vocabSize, std::max(blocks * std::min(keep, ids), rescanned)));
+  *made = plan;
+  return cudaSuccess;
+}
+
+}  // namespace lm_head

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "../../cuda/lm_head/lm_head.h"
 #include "../../kernels/core/binary_layout.h"
 #include "../../kernels/core/log_sum.h"
-#include "../../cuda/lm_head/lm_head.h"
 #include "harness.cuh"
 
 namespace test {

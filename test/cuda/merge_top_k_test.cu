@@ -3,8 +3,8 @@
 #include <cmath>
 #include <functional>
 
-#include "../../kernels/core/order.h"
 #include "../../cuda/lm_head/merge_ranks.h"
+#include "../../kernels/core/order.h"
 #include "harness.cuh"
 
 namespace test {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <memory>
 
-#include "../../kernels/core/order.h"
 #include "../../cuda/argmax/vocab_parallel_argmax.h"
+#include "../../kernels/core/order.h"
 #include "harness.cuh"
 
 namespace test {

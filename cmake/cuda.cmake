@@ -53,7 +53,7 @@ target_link_libraries(tfjs_lm_head_ops PRIVATE cuda_kernels)
 if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/test/cuda/main.cu)
   compile_cuda(cuda_test_objects "${code_flags}" test/cuda/lm_head_topk_test.cu test/cuda/vocab_parallel_argmax_test.cu
                test/cuda/merge_top_k_test.cu test/cuda/vocab_parallel_argmax_benchmark.cu test/cuda/benchmark.cu
-               test/cuda/main.cu)
+               test/cuda/matrix.cu test/cuda/read_floor.cu test/cuda/main.cu)
   add_executable(cuda_test ${cuda_test_objects})
   set_target_properties(cuda_test PROPERTIES LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${OUTPUT_DIR})
   target_link_libraries(cuda_test PRIVATE cuda_kernels)

@@ -1,102 +1,106 @@
-// Kernel times of the LM head, verified before they are timed; and a plain read of the same bytes. And what a call of
-// the launcher costs its thread.
+// Kernel times of the LM head, verified before they are timed, beside the fastest read of the same bytes. And what a
+// call of the launcher costs its thread. bench/trials.ts has the same list of shapes, for the peers.
 #include <algorithm>
 #include <chrono>
 #include <map>
 
+#include "bench_head.cuh"
+#include "bench_row.h"
 #include "naive_scores.cuh"
 #include "timing.cuh"
 
 namespace test {
 namespace {
 
-__global__ void fillRandom(uint32_t* data, int64_t count, uint32_t andMask, uint32_t orMask) {
-  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
-    uint64_t x = (i + 1) * 0x9e3779b97f4a7c15ull;
-    x = (x ^ (x >> 31)) * 0xbf58476d1ce4e5b9ull;
-    data[i] = (static_cast<uint32_t>(x >> 29) & andMask) | orMask;
-  }
-}
+constexpr int64_t kMostRows = 64;
 
-// Scales of 2^-7 to 1 in place of the random words behind the bits of each tile.
-__global__ void fillScales(uint32_t* data, lm_head::BinaryLayout layout) {
-  uint32_t* tile = data + blockIdx.x * layout.tileWords();
-  for (int64_t i = layout.bitWords() + threadIdx.x; i < layout.tileWords(); i += blockDim.x)
-    tile[i] = (tile[i] & 0x0fff0fffu) | 0x20002000u;
-}
+enum class Extra { kNone, kBias, kLogSumExp };
 
-void benchFormat(HeadFormat format, int64_t vocab, int64_t hidden, bool json) {
-  current = "benchmark, format " + std::to_string(static_cast<int>(format)) + " vocab " + std::to_string(vocab);
-  const bool binary = format == HeadFormat::kBinary;
-  const lm_head::BinaryLayout layout{hidden, 128};
-  const int64_t tiles = lm_head::BinaryLayout::tiles(vocab);
-  const int64_t bytes =
-      binary ? tiles * layout.tileWords() * 4 : vocab * hidden * (format == HeadFormat::kFloat32 ? 4 : 2);
-  DeviceArray<uint32_t> weight(bytes / 4);
-  // Random bits, with exponents that keep the numbers in about 2^-7 .. 1.
-  if (format == HeadFormat::kFloat32) fillRandom<<<1024, 256>>>(weight.data(), bytes / 4, 0xbdffffffu, 0x3c000000u);
-  if (format == HeadFormat::kBfloat16) fillRandom<<<1024, 256>>>(weight.data(), bytes / 4, 0xbdffbdffu, 0x3c003c00u);
-  if (format == HeadFormat::kFloat16) fillRandom<<<1024, 256>>>(weight.data(), bytes / 4, 0xafffafffu, 0x20002000u);
-  if (binary) {
-    fillRandom<<<1024, 256>>>(weight.data(), bytes / 4, 0xffffffffu, 0);
-    fillScales<<<static_cast<unsigned>(tiles), 256>>>(weight.data(), layout);
+struct BenchCase {
+  int64_t rows, k;
+  Extra extra = Extra::kNone;
+};
+
+// The calls of one head.
+class HeadBenchmark {
+ public:
+  HeadBenchmark(HeadFormat format, int64_t vocab, int64_t hidden, bool json)
+      : head_(format, vocab, hidden),
+        json_(json),
+        floorUs_(fastestRead(head_.data(), head_.bytes())),
+        hidden_(uniform(kMostRows * hidden)),
+        deviceHidden_(hidden_),
+        bias_(vocab),
+        logSumExp_(kMostRows) {
+    must(cudaMemset(bias_.data(), 0, vocab * 4), "bias");
   }
-  DeviceArray<uint32_t> sink(1);
-  const float floor = medianMicroseconds([&](cudaStream_t stream) {
-    readAll<<<132 * 8, 512, 0, stream>>>(reinterpret_cast<uint4*>(weight.data()), bytes / 16, sink.data());
-  });
-  Random random(1);
-  std::vector<float> values(64 * hidden);
-  for (float& value : values) value = random.uniform();
-  DeviceArray<float> hiddenArray(values);
-  DeviceArray<float> bias(vocab), logSumExp(64);
-  must(cudaMemset(bias.data(), 0, vocab * 4), "bias");
-  std::map<int64_t, NaiveScores> naive;
-  const auto measure = [&](int64_t rows, int64_t k, bool withBias, bool withLogSumExp) {
-    DeviceArray<float> outValues(rows * k);
-    DeviceArray<int32_t> outIndices(rows * k);
-    LmHeadTopKArgs args{};
-    args.format = format;
-    args.rows = rows;
-    args.hiddenSize = hidden;
-    args.vocabSize = vocab;
-    args.k = k;
-    args.hidden = hiddenArray.data();
-    args.weight = weight.data();
-    args.weightRowStride = hidden;
-    args.weightColumnStride = 1;
-    args.groupSize = 128;
-    args.bias = withBias ? bias.data() : nullptr;
-    args.values = outValues.data();
-    args.indices = outIndices.data();
-    args.logSumExp = withLogSumExp ? logSumExp.data() : nullptr;
+
+  void measure(const BenchCase& c) {
+    DeviceArray<float> values(c.rows * c.k);
+    DeviceArray<int32_t> indices(c.rows * c.k);
+    LmHeadTopKArgs args = head_.args();
+    args.rows = c.rows;
+    args.k = c.k;
+    args.hidden = deviceHidden_.data();
+    args.bias = c.extra == Extra::kBias ? bias_.data() : nullptr;
+    args.logSumExp = c.extra == Extra::kLogSumExp ? logSumExp_.data() : nullptr;
+    args.values = values.data();
+    args.indices = indices.data();
     size_t scratchBytes = 0;
     must(lm_head::lmHeadTopKScratchBytes(args, &scratchBytes), "scratch");
     DeviceArray<unsigned char> scratch(scratchBytes);
     must(lm_head::launchLmHeadTopK(args, scratch.data(), nullptr), "launch");
-    const int64_t row = rows - 1;
-    if (naive.count(row) == 0) naive.emplace(row, NaiveScores(args, values, row));
-    naive.at(row).check(outValues.get(), outIndices.get(), k);
-    const float us = medianMicroseconds(
-        [&](cudaStream_t stream) { must(lm_head::launchLmHeadTopK(args, scratch.data(), stream), "launch"); });
-    const char* layout = json ? "{\"op\":\"lm_head_topk\",\"format\":\"%s\",\"vocab\":%lld,\"hidden\":%lld,\"k\":%lld,"
-                                "\"rows\":%lld,\"bias\":%s,"
-                                "\"logSumExp\":%s,\"us\":%.2f,\"floorUs\":%.2f,\"scratchBytes\":%zu}\n"
-                              : "%-8s vocab %lld hidden %lld k %4lld rows %2lld bias %-5s logSumExp %-5s %8.1f us, "
-                                "floor %7.1f us, scratch %zu bytes\n";
-    std::printf(layout, formatName(format), static_cast<long long>(vocab), static_cast<long long>(hidden),
-                static_cast<long long>(k), static_cast<long long>(rows), withBias ? "true" : "false",
-                withLogSumExp ? "true" : "false", us, floor, scratchBytes);
-    std::fflush(stdout);
-  };
-  for (const int64_t k : {1, 50, 512, 2048}) {
-    for (const int64_t rows : {1, 8}) measure(rows, k, false, false);
+    BenchRow row{formatName(args.format), args.vocabSize, args.hiddenSize, c.rows, c.k};
+    row.bias = c.extra == Extra::kBias;
+    row.logSumExp = c.extra == Extra::kLogSumExp;
+    if (isRight(args, values, indices)) {
+      const Timing timing = timeReplays(
+          [&](cudaStream_t stream) { must(lm_head::launchLmHeadTopK(args, scratch.data(), stream), "launch"); });
+      row.us = timing.us;
+      row.launches = timing.launches;
+      row.floorUs = floorUs_;
+      row.scratchBytes = static_cast<int64_t>(scratchBytes);
+    } else {
+      row.failed = "a wrong result";
+    }
+    row.print(json_);
   }
-  for (const int64_t rows : {2, 4, 16, 32, 64}) measure(rows, 50, false, false);
+
+ private:
+  static std::vector<float> uniform(int64_t count) {
+    Random random(1);
+    std::vector<float> values(count);
+    for (float& value : values) value = random.uniform();
+    return values;
+  }
+
+  // The last row.
+  bool isRight(const LmHeadTopKArgs& args, const DeviceArray<float>& values, const DeviceArray<int32_t>& indices) {
+    const int64_t row = args.rows - 1;
+    if (naive_.count(row) == 0) naive_.emplace(row, NaiveScores(args, hidden_, row));
+    const int failuresBefore = failures;
+    naive_.at(row).check(values.get(), indices.get(), args.k);
+    return failures == failuresBefore;
+  }
+
+  BenchHead head_;
+  bool json_;
+  float floorUs_;
+  std::vector<float> hidden_;
+  DeviceArray<float> deviceHidden_, bias_, logSumExp_;
+  std::map<int64_t, NaiveScores> naive_;  // by row
+};
+
+void benchFormat(HeadFormat format, int64_t vocab, int64_t hidden, bool json) {
+  current = "benchmark, format " + std::string(formatName(format)) + " vocab " + std::to_string(vocab);
+  HeadBenchmark benchmark(format, vocab, hidden, json);
+  for (const int64_t k : {1, 50, 512, 2048}) {
+    for (const int64_t rows : {1, 8, 64}) benchmark.measure({rows, k});
+  }
+  for (const int64_t rows : {2, 4, 16, 32}) benchmark.measure({rows, 50});
   for (const int64_t rows : {1, 8, 64}) {
-    measure(rows, 50, true, false);
-    measure(rows, 50, false, true);
+    benchmark.measure({rows, 50, Extra::kBias});
+    benchmark.measure({rows, 50, Extra::kLogSumExp});
   }
 }
 
@@ -137,6 +141,7 @@ void benchmark(bool json) {
     benchFormat(format, 248320, 5120, json);
     benchFormat(format, 128256, 4096, json);
     benchFormat(format, 50257, 768, json);
+    benchFormat(format, 30522, 384, json);
   }
 }
 

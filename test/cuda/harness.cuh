@@ -92,8 +92,16 @@ enum class Selection { kAll, kQuick, kSanitize };
 void lmHeadTopK(Selection selection);
 void vocabParallelArgmax(Selection selection);
 void mergeTopK(Selection selection);
+// Which part of the matrix is measured.
+struct MatrixSelection {
+  std::string format;       // empty: all
+  int part = 1, parts = 1;  // every `parts`th shape from the `part`th on
+};
+
 // json: one object a line.
 void benchmark(bool json);
 void vocabParallelArgmaxBenchmark(bool json);
+// False where no format has that name.
+bool matrix(const MatrixSelection& selection, bool json);
 
 }  // namespace test

@@ -15,7 +15,7 @@ __device__ inline double weightAt(const LmHeadTopKArgs& args, int64_t id, int64_
 }
 
 // A warp an id: scores[id] and bounds[id], the largest error that is allowed.
-__global__ void naiveDenseScores(LmHeadTopKArgs args, int64_t row, double* scores, double* bounds) {
+static __global__ void naiveDenseScores(LmHeadTopKArgs args, int64_t row, double* scores, double* bounds) {
   const int64_t id = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
   if (id >= args.vocabSize) return;
   double sum = 0.0, magnitude = 0.0;
@@ -33,19 +33,24 @@ __global__ void naiveDenseScores(LmHeadTopKArgs args, int64_t row, double* score
 }
 
 // A thread an id, the definition step for step; no error is allowed.
-__global__ void naiveBinaryScores(LmHeadTopKArgs args, int64_t row, float rowScale, double* scores, double* bounds) {
+static __global__ void naiveBinaryScores(LmHeadTopKArgs args, int64_t row, float rowScale, double* scores,
+                                         double* bounds) {
   const int64_t id = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (id >= args.vocabSize) return;
   const lm_head::BinaryLayout layout{args.hiddenSize, args.groupSize};
   const int inTile = static_cast<int>(id % lm_head::BinaryLayout::kTileIds);
   const uint32_t* tile =
       static_cast<const uint32_t*>(args.weight) + id / lm_head::BinaryLayout::kTileIds * layout.tileWords();
+  const float* hidden = args.hidden + row * args.hiddenSize;
   float sums[4] = {};
   for (int64_t group = 0; group < args.hiddenSize / args.groupSize; ++group) {
     int dot = 0;
-    for (int64_t i = group * args.groupSize; i < (group + 1) * args.groupSize; ++i) {
-      const int q = static_cast<int>(rintf(__fdiv_rn(args.hidden[row * args.hiddenSize + i], rowScale)));
-      dot += tile[layout.wordOffset(inTile, i / 32)] >> (i % 32) & 1 ? q : -q;
+    for (int64_t word = group * args.groupSize / 32; word < (group + 1) * args.groupSize / 32; ++word) {
+      const uint32_t bits = tile[layout.wordOffset(inTile, word)];
+      for (int bit = 0; bit < 32; ++bit) {
+        const int q = static_cast<int>(rintf(__fdiv_rn(hidden[word * 32 + bit], rowScale)));
+        dot += bits >> bit & 1 ? q : -q;
+      }
     }
     const float scale = __half2float(reinterpret_cast<const __half*>(tile)[layout.scaleOffset(inTile, group)]);
     sums[group % 4] = __fadd_rn(sums[group % 4], __fmul_rn(static_cast<float>(dot), scale));
@@ -54,24 +59,30 @@ __global__ void naiveBinaryScores(LmHeadTopKArgs args, int64_t row, float rowSca
   bounds[id] = 0.0;
 }
 
+// Scores of one row of a head without bias, and their bounds, on the device. `hidden`: args.hidden on the host.
+inline void launchNaiveScores(const LmHeadTopKArgs& args, const std::vector<float>& hidden, int64_t row, double* scores,
+                              double* bounds) {
+  constexpr int kThreads = 256;
+  if (args.format == HeadFormat::kBinary) {
+    float largest = 0.0f;
+    for (int64_t i = 0; i < args.hiddenSize; ++i)
+      largest = std::max(largest, std::fabs(hidden[row * args.hiddenSize + i]));
+    naiveBinaryScores<<<static_cast<unsigned>(args.vocabSize / kThreads + 1), kThreads>>>(args, row, largest / 127.0f,
+                                                                                          scores, bounds);
+  } else {
+    naiveDenseScores<<<static_cast<unsigned>(args.vocabSize / (kThreads / 32) + 1), kThreads>>>(args, row, scores,
+                                                                                                bounds);
+  }
+  must(cudaGetLastError(), "naive scores");
+}
+
 // The scores of one row of a head without bias, on the host.
 class NaiveScores {
  public:
   // `hidden`: args.hidden on the host.
   NaiveScores(const LmHeadTopKArgs& args, const std::vector<float>& hidden, int64_t row) : row_(row) {
     DeviceArray<double> scores(args.vocabSize), bounds(args.vocabSize);
-    constexpr int kThreads = 256;
-    if (args.format == HeadFormat::kBinary) {
-      float largest = 0.0f;
-      for (int64_t i = 0; i < args.hiddenSize; ++i)
-        largest = std::max(largest, std::fabs(hidden[row * args.hiddenSize + i]));
-      naiveBinaryScores<<<static_cast<unsigned>(args.vocabSize / kThreads + 1), kThreads>>>(
-          args, row, largest / 127.0f, scores.data(), bounds.data());
-    } else {
-      naiveDenseScores<<<static_cast<unsigned>(args.vocabSize / (kThreads / 32) + 1), kThreads>>>(
-          args, row, scores.data(), bounds.data());
-    }
-    must(cudaGetLastError(), "naive scores");
+    launchNaiveScores(args, hidden, row, scores.data(), bounds.data());
     scores_ = scores.get();
     bounds_ = bounds.get();
   }

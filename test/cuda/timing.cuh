@@ -1,22 +1,25 @@
-// Kernel times: the launcher in a CUDA graph, L2 flushed before each replay, median of 20; and the plain read that they
-// are compared to.
+// Kernel times: the launcher in a CUDA graph, L2 flushed before each replay, the median of some; and the fastest read
+// of the same bytes, which they are compared to.
 #pragma once
 
 #include "harness.cuh"
 
 namespace test {
 
-// Reads `count` times 16 bytes.
-static __global__ void readAll(const uint4* data, int64_t count, uint32_t* sink) {
-  uint32_t sum = 0;
-  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
-#pragma unroll 8
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
-    const uint4 v = __ldcs(data + i);
-    sum += v.x ^ v.y ^ v.z ^ v.w;
-  }
-  if (sum == 0x12345678) *sink = sum;
-}
+// How often a graph is replayed: unmeasured, then measured.
+struct Replays {
+  int warmUp = 3;
+  int timed = 20;
+};
+
+struct Timing {
+  float us;
+  int launches;  // nodes of the graph: kernels, and memsets and copies if there are any
+};
+
+// The fastest of several reads of `bytes` bytes: plain loads from several grids, and rings of bulk copies where the GPU
+// has them. `data` is 16-byte aligned.
+float fastestRead(const void* data, int64_t bytes, const Replays& replays = {});
 
 // Keeps the GPU busy while the replay is enqueued, so that no launch latency is timed.
 static __global__ void wait(int64_t cycles) {
@@ -25,9 +28,14 @@ static __global__ void wait(int64_t cycles) {
   }
 }
 
+inline DeviceArray<unsigned char>& flushedBytes() {
+  static DeviceArray<unsigned char> bytes(64 << 20);
+  return bytes;
+}
+
 template <class Launch>
-float medianMicroseconds(Launch launch) {
-  static DeviceArray<unsigned char> flush(64 << 20);
+Timing timeReplays(Launch launch, const Replays& replays = {}) {
+  const DeviceArray<unsigned char>& flush = flushedBytes();
   cudaStream_t stream;
   must(cudaStreamCreate(&stream), "stream");
   launch(stream);
@@ -36,13 +44,15 @@ float medianMicroseconds(Launch launch) {
   launch(stream);
   cudaGraph_t graph;
   must(cudaStreamEndCapture(stream, &graph), "capture");
+  size_t launches = 0;
+  must(cudaGraphGetNodes(graph, nullptr, &launches), "count nodes");
   cudaGraphExec_t executable;
   must(cudaGraphInstantiate(&executable, graph, 0), "instantiate");
   cudaEvent_t begin, end;
   must(cudaEventCreate(&begin), "event");
   must(cudaEventCreate(&end), "event");
   std::vector<float> times;
-  for (int i = 0; i < 23; ++i) {
+  for (int i = 0; i < replays.warmUp + replays.timed; ++i) {
     wait<<<1, 1, 0, stream>>>(100000);
     must(cudaMemsetAsync(flush.data(), i, flush.size(), stream), "flush");
     must(cudaEventRecord(begin, stream), "event");
@@ -51,7 +61,7 @@ float medianMicroseconds(Launch launch) {
     must(cudaStreamSynchronize(stream), "replay");
     float ms = 0;
     must(cudaEventElapsedTime(&ms, begin, end), "event");
-    if (i >= 3) times.push_back(ms * 1000);
+    if (i >= replays.warmUp) times.push_back(ms * 1000);
   }
   must(cudaGraphExecDestroy(executable), "destroy");
   must(cudaGraphDestroy(graph), "destroy");
@@ -59,7 +69,7 @@ float medianMicroseconds(Launch launch) {
   must(cudaEventDestroy(end), "destroy");
   must(cudaStreamDestroy(stream), "destroy");
   std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
+  return {times[times.size() / 2], static_cast<int>(launches)};
 }
 
 }  // namespace test

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "../../kernels/core/order.h"
 #include "../../cuda/argmax/vocab_parallel_argmax.h"
+#include "../../kernels/core/order.h"
 #include "timing.cuh"
 
 namespace test {
@@ -39,7 +39,6 @@ void measure(int64_t rows, bool json) {
   for (__nv_bfloat16& logit : logits) logit = __float2bfloat16_rn(8 * random.uniform());
   const DeviceArray<__nv_bfloat16> array(logits);
   DeviceArray<int32_t> candidates(rows * lm_head::kArgmaxSlices * 2), tokens(rows);
-  DeviceArray<uint32_t> sink(1);
   lm_head::LocalArgmaxArgs args{};
   args.type = lm_head::LogitsType::kBfloat16;
   args.logits = array.data();
@@ -53,12 +52,7 @@ void measure(int64_t rows, bool json) {
     must(lm_head::launchPickFromCandidates(candidates.data(), 1, rows, tokens.data(), {}, stream), "pick");
   };
   const auto whole = [&](cudaStream_t stream) { must(lm_head::launchArgmax(args, tokens.data(), stream), "argmax"); };
-  const int64_t vectors = rows * kVocab * 2 / 16;
-  const auto read = [&](cudaStream_t stream) {
-    const auto blocks = static_cast<unsigned>(std::min<int64_t>((vectors + 511) / 512, 132 * 8));
-    readAll<<<blocks, 512, 0, stream>>>(reinterpret_cast<const uint4*>(array.data()), vectors, sink.data());
-  };
-  const float floor = medianMicroseconds(read);
+  const float floor = fastestRead(array.data(), rows * kVocab * 2);
   for (const bool oneKernel : {false, true}) {
     must(cudaMemset(tokens.data(), 0x77, rows * sizeof(int32_t)), "forget");
     if (oneKernel) {
@@ -67,7 +61,7 @@ void measure(int64_t rows, bool json) {
       scanAndPick(nullptr);
     }
     verify(logits, tokens.get());
-    const float us = oneKernel ? medianMicroseconds(whole) : medianMicroseconds(scanAndPick);
+    const float us = (oneKernel ? timeReplays(whole) : timeReplays(scanAndPick)).us;
     print(oneKernel ? "argmax" : "vocab_parallel_argmax", rows, us, floor, json);
   }
 }

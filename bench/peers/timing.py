@@ -45,12 +45,12 @@ class Timer:
         self.torch = torch
         self.flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
 
-    def median(self, work):
+    def median(self, work, replays=REPLAYS, warm_ups=3):
         torch = self.torch
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for _ in range(3):
+            for _ in range(warm_ups):
                 work()
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
@@ -59,7 +59,7 @@ class Timer:
             work()
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         times = []
-        for i in range(REPLAYS + 3):
+        for i in range(replays + warm_ups):
             # The GPU waits until all is enqueued, so that Python's own time never shows.
             torch.cuda._sleep(200_000)
             self.flush.fill_(i)
@@ -68,7 +68,7 @@ class Timer:
             end.record()
             torch.cuda.synchronize()
             times.append(begin.elapsed_time(end) * 1000)
-        return statistics.median(times[3:])
+        return statistics.median(times[warm_ups:])
 
 
 def random_matrix(torch, rows, columns, dtype):

@@ -25,7 +25,7 @@ const WIDTH = 250;
 const HEIGHT = 220;
 /** Least distance of two labels' lines. */
 const LABEL_STEP = 13;
-const CONFIG = {
+export const CONFIG = {
   background: 'white',
   padding: 12,
   font: 'system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif',
@@ -289,6 +289,6 @@ export function cpuChart({ gpu, rows }: Results): TopLevelSpec | undefined {
   } as unknown as TopLevelSpec;
 }
 
-function thousands(value: number): string {
+export function thousands(value: number): string {
   return Math.round(value).toLocaleString('en-US');
 }

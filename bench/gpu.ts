@@ -3,10 +3,10 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { HeadFormat } from '../src/kernel_names';
 import { packageRoot } from '../src/native/package_root';
-import { runChild, type ChildRun } from './child';
 import type { OpRequest, OpTime } from './op_times';
 import { sameShape, sameTrial, type Peer, type Row } from './results';
-import { argmaxTrials, flashSamplingTrials, gpuOpTrials, kernelTrials, SHARD, type Trial } from './trials';
+import { peerStart, Stages } from './stages';
+import { argmaxTrials, flashSamplingTrials, gpuOpTrials, kernelTrials, SHARD, type Data, type Trial } from './trials';
 
 /** The programs that a run starts; tests put others in their place. */
 export interface GpuPrograms {
@@ -45,55 +45,33 @@ export function defaultGpuPrograms(): GpuPrograms {
 }
 
 /** A peer's time, as bench/peers/ print it; a read of the weights has neither rows nor k. `op` is 'lm_head_topk' if left out. */
-type PeerTime = { peer: Peer; op?: Row['op']; us: number } & Omit<Trial, 'rows' | 'k'> & Partial<Trial>;
+export type PeerTime = { peer: Peer; op?: Row['op']; us: number } & Omit<Trial, 'rows' | 'k'> & Partial<Trial>;
 
 export async function measureGpu({ quick, seconds, programs, log }: GpuRun): Promise<Measured> {
-  const end = Date.now() + seconds * 1000;
-  const problems: string[] = [];
-  let failed = false;
-  /** Runs one of them within `most` seconds and what is left of the run's time. */
-  const stage = async (name: string, most: number, own: boolean, start: Omit<ChildRun, 'name' | 'seconds'>) => {
-    const began = Date.now();
-    log(`${name} ...`);
-    const output = await runChild({ ...start, name, seconds: Math.min(most, (end - began) / 1000) });
-    if (output.problem !== undefined) {
-      problems.push(output.problem);
-      failed ||= own;
-    }
-    log(`  ${output.objects.length} results in ${Math.round((Date.now() - began) / 1000)} s`);
-    return output.objects;
-  };
-  const peer = (name: string, file: string, most: number, trials: Trial[], env: Record<string, string> = {}) => {
-    const args = [join(packageRoot(), 'bench', 'peers', file)];
-    const own = { PYTHONDONTWRITEBYTECODE: '1', ...env };
-    return stage(name, most, false, { program: programs.python, args, env: own, input: { trials } });
-  };
+  const stages = new Stages(seconds, log);
+  const peer = (name: string, file: string, most: number, trials: Trial[], env: Record<string, string> = {}) =>
+    stages.run({ name, most, own: false }, peerStart(programs.python, file, trials, env));
   const op = (name: string, most: number, onlyTfjs: boolean, tf32: string | undefined) =>
-    stage(name, most, true, {
-      program: process.execPath,
-      args: programs.opTimes,
-      env: { TF_CPP_MIN_LOG_LEVEL: '2', NVIDIA_TF32_OVERRIDE: tf32 },
-      input: { trials: gpuOpTrials(quick), gpu: true, onlyTfjs } satisfies OpRequest,
-    });
+    stages.run(
+      { name, most, own: true },
+      {
+        program: process.execPath,
+        args: programs.opTimes,
+        env: { TF_CPP_MIN_LOG_LEVEL: '2', NVIDIA_TF32_OVERRIDE: tf32 },
+        input: { trials: gpuOpTrials(quick), gpu: true, onlyTfjs } satisfies OpRequest,
+      },
+    );
 
-  let kernels: Row[] = [];
-  if (existsSync(programs.cudaTest)) {
-    const printed = await stage('cuda_test', 100, true, { program: programs.cudaTest, args: ['--bench', '--json'] });
-    kernels = printed.flatMap(kernelRow);
-  } else {
-    problems.push(`The kernels were left out: ${programs.cudaTest} is not there; 'npm run setup' builds it.`);
-    failed = true;
-  }
-
+  const kernels = await measureKernels(stages, programs.cudaTest, { most: 100, args: ['--bench', '--json'] });
   const torchTrials = [...argmaxTrials(), ...kernelTrials(quick)];
   const peerTimes = (await peer('torch', 'torch_peer.py', 60, torchTrials)) as unknown as PeerTime[];
   const opTimes = (await op('tfjs op', 60, false, '0')) as unknown as OpTime[];
   const tf32Times = quick ? [] : ((await op('tfjs with TF32', 40, true, undefined)) as unknown as OpTime[]);
   // The last, for its kernels tune themselves for about a minute; it prints a result as soon as it has one.
   if (quick) {
-    problems.push('FlashSampling was left out: --quick leaves no time for its tuning.');
+    stages.miss('FlashSampling was left out: --quick leaves no time for its tuning.', false);
   } else if (programs.flashSampling === undefined) {
-    problems.push('FlashSampling was left out: FLASHSAMPLING does not name a checkout of its repository.');
+    stages.miss('FlashSampling was left out: FLASHSAMPLING does not name a checkout of its repository.', false);
   } else {
     const env = { FLASHSAMPLING: programs.flashSampling };
     const times = await peer('FlashSampling', 'flashsampling_peer.py', Infinity, flashSamplingTrials(), env);
@@ -101,8 +79,30 @@ export async function measureGpu({ quick, seconds, programs, log }: GpuRun): Pro
   }
 
   for (const row of kernels) addPeers(row, peerTimes, opTimes);
+  const { problems, failed } = stages;
   return { rows: [...kernels, ...opRows(opTimes, tf32Times)], problems, failed };
 }
+
+/** Rows of cuda_test, without peers. What it found to be wrong has no row. */
+export async function measureKernels(
+  stages: Stages,
+  cudaTest: string,
+  { most, args, name = 'cuda_test' }: { most: number; args: string[]; name?: string },
+): Promise<Row[]> {
+  if (!existsSync(cudaTest)) {
+    stages.miss(`The kernels were left out: ${cudaTest} is not there; 'npm run setup' builds it.`, true);
+    return [];
+  }
+  const printed = await stages.run({ name, most, own: true }, { program: cudaTest, args });
+  const wrong = printed.filter(({ failed }) => failed !== undefined);
+  for (const { format, vocab, hidden, rows, k, data = 'random', failed } of wrong as unknown as FailedCell[]) {
+    const text = `${format}, V = ${vocab}, H = ${hidden}, ${rows} rows, k = ${k}, ${data}: ${failed}`;
+    stages.miss(`Not right, so not timed: ${text}.`, true);
+  }
+  return printed.flatMap(kernelRow);
+}
+
+type FailedCell = Trial & { data?: Data; failed: string };
 
 const KERNEL_OPS: unknown[] = [
   'lm_head_topk',
@@ -114,22 +114,26 @@ const KERNEL_OPS: unknown[] = [
 function kernelRow(printed: Record<string, unknown>): Row[] {
   // An argmax has logits and no hidden.
   const { op, format, rows, vocab, hidden = SHARD.hidden, k = 1, bias = false, logSumExp = false, us } = printed;
-  const { floorUs = null, scratchBytes = null } = printed;
-  if (!KERNEL_OPS.includes(op)) return [];
-  const measure = op === 'lm_head_topk_launch' ? { measure: 'host' } : {};
-  const row = { op, format, rows, vocab, hidden, k, bias, logSumExp, ...measure, us, floorUs, scratchBytes, peers: {} };
+  const { floorUs = null, scratchBytes = null, data, launches } = printed;
+  if (!KERNEL_OPS.includes(op) || us === undefined) return [];
+  const some = {
+    ...(data !== undefined && { data }),
+    ...(op === 'lm_head_topk_launch' && { measure: 'host' }),
+  };
+  const cost = { us, floorUs, scratchBytes, ...(launches !== undefined && { launches }) };
+  const row = { op, format, rows, vocab, hidden, k, bias, logSumExp, ...some, ...cost, peers: {} };
   return [row as unknown as Row];
 }
 
 /** Puts the others' times beside a kernel's; they have neither bias nor logSumExp. */
 function addPeers(row: Row, peerTimes: PeerTime[], opTimes: OpTime[]): void {
-  const reads = peerTimes.filter(
-    ({ peer, format, ...shape }) => peer === 'torchRead' && format === row.format && sameShape(shape, row),
-  );
-  // Whoever reads faster sets the floor.
-  for (const { us } of reads) {
-    row.peers.torchRead = us;
-    row.floorUs = Math.min(row.floorUs ?? Infinity, us);
+  if (row.op === 'lm_head_topk') {
+    const sameWeights = peerTimes.filter(
+      ({ op = 'lm_head_topk', format, ...shape }) => op === row.op && format === row.format && sameShape(shape, row),
+    );
+    for (const { us } of sameWeights.filter(({ peer }) => peer === 'torchRead')) row.peers.torchRead = us;
+    // Whoever reads faster, alone or with all that follows, sets the floor.
+    for (const { us } of sameWeights) row.floorUs = Math.min(row.floorUs ?? Infinity, us);
   }
   if (row.bias || row.logSumExp) return;
   const timesOf = (format: HeadFormat) =>

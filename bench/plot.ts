@@ -7,19 +7,23 @@ import { join } from 'node:path';
 import type { TopLevelSpec } from 'vega-lite';
 import { packageRoot } from '../src/native/package_root';
 import { cpuChart, kChart, rowsChart } from './charts';
+import { matrixChart } from './matrix_chart';
 import { readResults } from './results';
 
 /** Draws the charts of a results file next to it and returns their paths. */
 export async function drawFile(path: string): Promise<string[]> {
   const results = readResults(path);
   const base = path.replace(/\.json$/, '');
+  const ofMatrix = results.rows.some((row) => row.data !== undefined);
   const onGpu = results.rows.some((row) => row.floorUs !== null);
-  const charts: [name: string, chart: TopLevelSpec | undefined][] = onGpu
-    ? [
-        [`${base}-rows.svg`, rowsChart(results)],
-        [`${base}-k.svg`, kChart(results)],
-      ]
-    : [[`${base}.svg`, cpuChart(results)]];
+  const charts: [name: string, chart: TopLevelSpec | undefined][] = ofMatrix
+    ? [[`${base}.svg`, matrixChart(results)]]
+    : onGpu
+      ? [
+          [`${base}-rows.svg`, rowsChart(results)],
+          [`${base}-k.svg`, kChart(results)],
+        ]
+      : [[`${base}.svg`, cpuChart(results)]];
   const drawn: string[] = [];
   for (const [file, chart] of charts) {
     if (chart === undefined) continue;

@@ -1,5 +1,6 @@
 /** What a run prints at its end. */
 import type { Verdict } from './bars';
+import type { BarVerdict, CellVerdict } from './matrix_bars';
 import type { Peer, Results, Row } from './results';
 
 const PEERS: [Peer, string][] = [
@@ -43,6 +44,40 @@ export function verdicts(list: Verdict[]): string {
   const counted = (verdict: Verdict['verdict']) => list.filter((bar) => bar.verdict === verdict).length;
   const sum = `${counted('met')} bars met, ${counted('missed')} missed, ${counted('not measured')} not measured.`;
   return `${align(lines, 3)}\n${sum}`;
+}
+
+/** Each bar of the matrix: how many cells of each format meet it, and the worst cells of all formats. */
+export function matrixReport(bars: BarVerdict[], worst = 8): string {
+  const texts = [...new Set(bars.map(({ bar }) => bar.text))];
+  const parts = texts.map((text) => {
+    const same = bars.filter(({ bar }) => bar.text === text);
+    const counts = same.map(({ format, met, missed, notMeasured, cells }) => [
+      format,
+      `${met} met`,
+      `${missed} missed`,
+      `${notMeasured} not measured`,
+      cells.length === 0 ? '' : `worst ${(cells[0].ratio ?? 0).toFixed(2)}`,
+    ]);
+    const excess = ({ ratio = 0, limit }: CellVerdict) => ratio / limit;
+    const cells = same.flatMap((bar) => bar.cells.slice(0, worst)).sort((a, b) => excess(b) - excess(a));
+    const header = ['verdict', 'format', 'V', 'H', 'rows', 'k', 'scores', 'ratio', 'limit', 'of', 'against'];
+    const lines = cells
+      .slice(0, worst)
+      .map(({ cell, verdict, ratio = 0, limit, value = 0, against = 0 }) => [
+        verdict === 'missed' ? 'MISSED' : verdict,
+        cell.format,
+        ...[cell.vocab, cell.hidden, cell.rows, cell.k].map(String),
+        cell.data,
+        ratio.toFixed(3),
+        String(limit),
+        value.toFixed(1),
+        against.toFixed(1),
+      ]);
+    return `${text}\n${align(counts)}\n${lines.length === 0 ? '' : align([header, ...lines]) + '\n'}`;
+  });
+  const sum = (count: (bar: BarVerdict) => number) => bars.reduce((total, bar) => total + count(bar), 0);
+  const all = `${sum(({ met }) => met)} met, ${sum(({ missed }) => missed)} missed`;
+  return `${parts.join('\n')}\nAll bars of all cells: ${all}, ${sum(({ notMeasured }) => notMeasured)} not measured.`;
 }
 
 function extras(row: Row): string {

@@ -1,7 +1,7 @@
 /** The form of `bench/results/<gpu>.json`. Programs write those files, nobody else. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { ArgmaxTrial, StepOp, Trial } from './trials';
+import type { ArgmaxTrial, Data, StepOp, Trial } from './trials';
 
 /**
  * How an op's time was taken:
@@ -23,14 +23,21 @@ export interface Row extends Trial {
   op: 'lm_head_topk' | 'lm_head_topk_op' | 'lm_head_topk_launch' | ArgmaxTrial['op'] | StepOp;
   bias: boolean;
   logSumExp: boolean;
+  /** The order of the scores, of the matrix's rows. */
+  data?: Data;
   /** Of the rows of an op or a launch, and on a CPU of every row. */
   measure?: Measure;
   /** Median, in microseconds. */
   us: number;
-  /** The fastest plain read of the same weights, or logits, in the same run; null where none was measured. */
+  /**
+   * The fastest of several reads of the same weights, or logits, in the same run; never more than a peer that reads these
+   * weights needs for all it does. null where none was measured.
+   */
   floorUs: number | null;
   /** Extra device memory during the call; null where there is no launcher to say it. */
   scratchBytes: number | null;
+  /** Kernels, memsets and copies of a call; of kernels' rows. */
+  launches?: number;
   /**
    * Medians of others at the same shape, in microseconds:
    * - torch: cuBLAS product, cast to float32, torch.topk, in a CUDA graph; beside 'vocab_parallel_argmax' the same reduction

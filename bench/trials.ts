@@ -19,6 +19,8 @@ export interface Shape {
 export const LARGE: Shape = { vocab: 248320, hidden: 5120 };
 /** GPT-2's head: so small that launching kernels shows. */
 export const SMALL: Shape = { vocab: 50257, hidden: 768 };
+/** That of all-MiniLM-L6-v2 and of BERT. */
+export const BERT: Shape = { vocab: 30522, hidden: 384 };
 /** So little work that a call costs its overhead and nothing else. */
 export const TINY: Shape = { vocab: 64, hidden: 128 };
 /** Llama 3's 8B. */
@@ -36,12 +38,12 @@ const KS = [1, K, 512, 2048];
 const ROWS = [1, 8, 64];
 const MORE_ROWS = [1, 2, 4, 8, 16, 32, 64];
 
-/** What the peers of the CUDA launchers measure; cuda_test has the same list. Other k than 50 are for 1 and 8 rows. */
+/** What the peers of the CUDA launchers measure; cuda_test has the same list. Other k than 50 are for 1, 8 and 64 rows. */
 export function kernelTrials(quick: boolean): Trial[] {
   if (quick) return trials([LARGE], ['bfloat16', 'float32', 'binary'], ROWS, [K]);
-  const shapes = [LARGE, LLAMA, SMALL];
+  const shapes = [LARGE, LLAMA, SMALL, BERT];
   const otherKs = KS.filter((k) => k !== K);
-  return [...trials(shapes, FORMATS, MORE_ROWS, [K]), ...trials(shapes, FORMATS, [1, 8], otherKs)];
+  return [...trials(shapes, FORMATS, MORE_ROWS, [K]), ...trials(shapes, FORMATS, ROWS, otherKs)];
 }
 
 /** FlashSampling's kernels: greedy (k = 1), and a top k that cannot be larger than one of its tiles (128). */
@@ -64,8 +66,8 @@ export function cpuOpTrials(quick: boolean): Trial[] {
   return [
     ...tiny,
     ...trials([SMALL], FORMATS, ROWS, [K]),
-    ...trials([QWEN], FORMATS, [1, 8], [K]),
-    ...trials([WIDE], FORMATS, [1, 8], [K]),
+    ...trials([QWEN], FORMATS, ROWS, [K]),
+    ...trials([WIDE], FORMATS, ROWS, [K]),
   ];
 }
 
@@ -77,6 +79,36 @@ function trials(
 ): Trial[] {
   return shapes.flatMap((shape) =>
     formats.flatMap((format) => rowCounts.flatMap((rows) => ks.map((k) => ({ format, rows, ...shape, k })))),
+  );
+}
+
+/** Orders in which scores come: random data, and scores that are injected so (test/cuda/score_orders.h). */
+export const DATA = ['random', 'ascending', 'descending', 'equal', 'clustered', 'two values', 'mostly -inf'] as const;
+export type Data = (typeof DATA)[number];
+
+export interface MatrixTrial extends Trial {
+  data: Data;
+}
+
+export const MATRIX_SHAPES: Shape[] = [
+  BERT,
+  { vocab: 32000, hidden: 2048 },
+  WIDE,
+  SMALL,
+  { vocab: 128256, hidden: 2048 },
+  { vocab: 151936, hidden: 1024 },
+  { vocab: 201088, hidden: 2880 },
+  LARGE,
+  { vocab: 262144, hidden: 640 },
+];
+export const MATRIX_ROWS = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+export const MATRIX_KS = KS;
+
+/** Every cell of the matrix; cuda_test has the same list. Row counts that are not in ROWS have random data alone. */
+export function matrixTrials(formats: readonly HeadFormat[]): MatrixTrial[] {
+  const all = trials(MATRIX_SHAPES, formats, MATRIX_ROWS, MATRIX_KS);
+  return DATA.flatMap((data) =>
+    all.filter(({ rows }) => data === 'random' || ROWS.includes(rows)).map((trial) => ({ ...trial, data })),
   );
 }
 

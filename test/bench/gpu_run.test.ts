@@ -30,6 +30,7 @@ describe('a benchmark run on a GPU', () => {
     expect(Object.keys(bf16.peers).sort()).toEqual(['flashsampling', 'torch', 'torchRead']);
     // The fastest read is the floor, whoever did it.
     expect(bf16.floorUs).toBe(bf16.peers.torchRead);
+    expect(find(rows, { format: 'bfloat16', k: 512, rows: 64 }).launches).toBe(3);
     expect(find(rows, { format: 'bfloat16', bias: true }).peers.torch).toBeUndefined();
     expect(find(rows, { format: 'bfloat16', k: 512 }).peers.flashsampling).toBeUndefined();
     expect(find(rows, { format: 'binary' }).peers.torchBfloat16).toBe(bf16.peers.torch);
@@ -54,16 +55,19 @@ describe('a benchmark run on a GPU', () => {
     expect(bars.filter(({ verdict }) => verdict === 'not measured')).toEqual([]);
     const verdictOf = (start: string) =>
       bars.filter(({ text }) => text.startsWith(start)).map(({ verdict }) => verdict);
-    expect(verdictOf('bfloat16, 1 row: time / floor')).toEqual(['met']);
-    expect(verdictOf('bfloat16, 1 row, k = 1: ')).toEqual(['met']);
-    expect(verdictOf('float32, 8 rows, k = 2048: ')).toEqual(['met']);
+    expect(verdictOf('bfloat16, 1 row, k = 50: time / floor')).toEqual(['met']);
+    expect(verdictOf("float16, 64 rows, k = 1: time / FlashSampling's greedy")).toEqual(['met']);
+    expect(verdictOf('float32, V = 248320, k to 2048, at worst: time / k = 50')).toEqual(['met']);
+    expect(verdictOf('bfloat16, 64 rows, k to 512: scratch')).toEqual(['met']);
+    expect(verdictOf('binary, V = 30522, 1 and 8 rows, k to 50, at worst: launches')).toEqual(['missed']);
+    expect(verdictOf('tfjs op: host time')).toEqual(['met']);
     expect(verdictOf('argmax of a shard of 32768, 8 rows: ')).toEqual(['met']);
     expect(verdictOf('argmax of a shard of 32768, 64 rows: ')).toEqual(['met']);
     expect(verdictOf('tfjs op: first call')).toEqual(['met']);
     const slow = rows.map((row) => (row.k === 50 && row.rows === 1 ? { ...row, us: row.us * 1.1 } : row));
-    const after = judge(slow, 'gpu').find(({ text }) => text === 'bfloat16, 1 row: time / floor');
+    const after = judge(slow, 'gpu').find(({ text }) => text === 'bfloat16, 1 row, k = 50: time / floor');
     expect(after?.verdict).toBe('missed');
-    const slowScan = rows.map((row) => (row.op === 'vocab_parallel_argmax' ? { ...row, us: 7.5 } : row));
+    const slowScan = rows.map((row) => (row.op === 'vocab_parallel_argmax' ? { ...row, us: 6 } : row));
     const missed = judge(slowScan, 'gpu').filter(({ text, verdict }) => /^argmax/.test(text) && verdict === 'missed');
     expect(missed).toHaveLength(4); // all but 64 rows
     expect(judge([], 'gpu').every(({ verdict }) => verdict === 'not measured')).toBe(true);

@@ -103,7 +103,7 @@ async function matrix(gpu: string, options: Options, log: (line: string) => void
   console.log(`${gpu}, the matrix; times in microseconds, memory in bytes\n\n${matrixReport(judgeMatrix(all))}`);
   for (const problem of problems) console.log(problem);
   const missing = FORMATS.filter((one) => !all.some((row) => row.format === one));
-  if (missing.length > 0) console.log(`The file is a part of the matrix: ${missing.join(', ')} is not in it.`);
+  if (missing.length > 0) console.log(`The file is a part of the matrix, without ${missing.join(', ')}.`);
   console.log(`Written: ${save(rows)}`);
   if (options.plots) await draw(path);
   if (failed) process.exitCode = 1;

@@ -35,7 +35,7 @@ bool parse(int argc, char** argv, Options* options) {
       options->task = Task::kMatrix;
     } else if (option == "--json") {
       options->json = true;
-    } else if (option == "--format") {
+    } else if (option == "--format" && *value != 0) {
       options->matrix.format = value;
       ofMatrix = true;
       ++i;

@@ -55,25 +55,18 @@ class HeldKeys {
 };
 
 // How many keys reach `bound`, which is above kWorstKey.
-__device__ inline int countReaching(const HeldKeys& keys, Key bound) {
+template <class Keys>
+__device__ inline int countReaching(const Keys& keys, Key bound) {
   int count = 0;
   keys.forEach([&](Key key) { count += key >= bound; });
   return __reduce_add_sync(0xffffffffu, count);
 }
 
-// The largest key below `bound`, or kWorstKey.
-__device__ inline Key largestBelow(const HeldKeys& keys, Key bound) {
-  Key largest = kWorstKey;
-  keys.forEach([&](Key key) {
-    if (key < bound && key > largest) largest = key;
-  });
-  return largestOfWarp(largest);
-}
-
-// A bound that at least `wanted` keys reach, of which there are so many, and at most `most`, where bits from
-// `lowestBit` on are enough to tell. The bits of the wanted-th largest key are found from the first in which keys
+// Keys: HeldKeys, or what has such a forEach. A bound that at least `wanted` keys reach, of which there are so many, and
+// at most `most`, where bits from `lowestBit` on are enough to tell. The bits of the wanted-th largest key are found from the first in which keys
 // differ on down, until few enough reach what is known.
-__device__ inline Key boundOfBest(const HeldKeys& keys, int wanted, int most, int lowestBit = 0) {
+template <class Keys>
+__device__ inline Key boundOfBest(const Keys& keys, int wanted, int most, int lowestBit = 0) {
   Key largest = kWorstKey, smallest = kAboveAllKeys;
   keys.forEach([&](Key key) {
     if (key > largest) largest = key;

@@ -40,7 +40,7 @@ struct Buffers {
     pool.keys = scratch.take<Key>(rows * plan.poolCapacity);
     pool.counts = scratch.take<int>(rows);
     pool.taken = scratch.take<int>(rows);
-    pool.dropped = scratch.take<Key>(rows);
+    pool.cuts = scratch.take<Key>(rows);
     pool.rescanBounds = scratch.take<Key>(rows);
     pool.blocks = plan.blocks;
     pool.publishedRank = plan.publishedRank;
@@ -71,6 +71,7 @@ cudaError_t launchRows(const Plan& plan, void* scratchMemory, cudaStream_t strea
   sweep.topK.keep = plan.keep;
   sweep.topK.listCapacity = plan.listCapacity;
   sweep.topK.listsMayFill = plan.listsMayFill;
+  sweep.topK.oneTile = plan.tiling.tiles <= plan.blocks;
   sweep.topK.lists = plan.sharedLists ? nullptr : buffers.lists;
   sweep.topK.pool = buffers.pool;
   MergeParams merge{};
@@ -87,13 +88,13 @@ cudaError_t launchRows(const Plan& plan, void* scratchMemory, cudaStream_t strea
   for (int64_t done = 0; done < args.k; done += plan.k) {
     merge.k = sweep.topK.k = static_cast<int>(std::min<int64_t>(args.k - done, plan.k));
     merge.kBefore = done;
-    merge.mayDrop = plan.keep < merge.k;
+    merge.mayCut = plan.keep < merge.k;
     sweep.topK.bounds = done == 0 ? nullptr : buffers.bounds;
     const bool logSums = done == 0 && plan.termsOfRow > 0;
     sweep.logSumExp = merge.logSumExp = {logSums ? buffers.terms : nullptr, plan.termsOfRow};
     RETURN_IF_ERROR(plan.variant->sweep(plan, sweep, buffers.hidden, stream));
     RETURN_IF_ERROR(launchMerge(plan, merge, stream));
-    if (!merge.mayDrop) continue;
+    if (!merge.mayCut) continue;
     // Nearly always there is no row for these.
     SweepParams again = sweep;
     again.topK.rescan = true;

@@ -18,11 +18,14 @@ struct RowFinish {
 };
 
 // What a block keeps of its scores.
-template <int kThreads, int kUnitIds>
+template <class Mainloop>
 class Reductions {
  public:
-  __device__ Reductions(TopK<kThreads>& topK, LogSumExp<kThreads, kUnitIds>& logSumExp, int rows)
-      : topK(topK), logSumExp(logSumExp), rows_(rows) {}
+  static constexpr int kThreads = Mainloop::kWorkers;
+  using Best = TopK<kThreads, Mainloop::kSeedIds>;
+  using LogSums = LogSumExp<kThreads, Mainloop::kUnitIds>;
+
+  __device__ Reductions(Best& topK, LogSums& logSumExp, int rows) : topK(topK), logSumExp(logSumExp), rows_(rows) {}
 
   // All workers, together: makes scores of a fragment's sums by what finishOf(row) says and bias, and keeps what is
   // wanted of them. `unit`: the fragment's place in the tile, or kNoUnit. `firstRow`: of its rows, among the block's.
@@ -30,28 +33,35 @@ class Reductions {
   __device__ void emitFragment(const IdPair& ids, float (&sums)[kPairs][2], int unit, FinishOf finishOf,
                                int firstRow = 0) {
     const int t = threadIdx.x % 4;
-    uint32_t candidates = 0, scoredRows = 0;
+    uint32_t scored = 0, scoredRows = 0;
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
       const int row = firstRow + 4 * i + t;
       const RowFinish finish = row < rows_ ? finishOf(row) : RowFinish{0.0f, false};
       scoredRows |= static_cast<uint32_t>(finish.scored) << i;
-      const float least = finish.scored ? topK.leastScore(row) : 0.0f;
 #pragma unroll
       for (const int half : {0, 1}) {
-        const bool scored = finish.scored && ids.scored[half];
         const float score = finishScore(sums[i][half], finish.scale, ids.bias[half]);
-        // Nearly never; but always for NaN.
-        if (scored && !(score < least)) candidates |= 1u << (2 * i + half);
-        sums[i][half] = scored ? score : -INFINITY;
+        const bool isScored = finish.scored && ids.scored[half];
+        scored |= static_cast<uint32_t>(isScored) << (2 * i + half);
+        sums[i][half] = isScored ? score : -INFINITY;
       }
     }
+    topK.raiseThresholds(sums);
+    uint32_t candidates = 0;
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      const float least = scoredRows >> i & 1 ? topK.leastScore(firstRow + 4 * i + t) : 0.0f;
+      // Nearly never; but always for NaN.
+#pragma unroll
+      for (const int half : {0, 1}) candidates |= static_cast<uint32_t>(!(sums[i][half] < least)) << (2 * i + half);
+    }
     if (logSumExp.wanted() && unit != kNoUnit) logSumExp.add(sums, unit, firstRow, scoredRows);
-    topK.offer(ids, sums, candidates, firstRow);
+    topK.offer(ids, sums, candidates & scored, firstRow);
   }
 
-  TopK<kThreads>& topK;
-  LogSumExp<kThreads, kUnitIds>& logSumExp;
+  Best& topK;
+  LogSums& logSumExp;
 
  private:
   const int rows_;

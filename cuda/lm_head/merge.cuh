@@ -19,7 +19,7 @@ struct MergeParams {
   LogSumExpParams logSumExp;  // terms: null in all sweeps but the first
   float* logSums;             // [rows]
   int32_t* logSumStates;      // [rows, LogSum::kWords], or null
-  bool mayDrop;               // blocks may have dropped keys: the first merge of two asks for another sweep of such rows
+  bool mayCut;               // blocks may have dropped keys: the first merge of two asks for another sweep of such rows
   bool afterRescan;           // the second: only of those rows
 };
 
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kThreads) mergeKernel(const __grid_constant__ 
   const Key* keys = params.pool.keys + row * params.pool.capacity;
   const auto block = cg::this_thread_block();
   const int k = params.k, count = params.pool.counts[row];
-  const Key dropped = params.mayDrop && !params.afterRescan ? params.pool.dropped[row] : kWorstKey;
+  const Key cut = params.mayCut && !params.afterRescan ? params.pool.cuts[row] : kWorstKey;
   const auto store = [&](int place, Key key) {
     const int64_t out = row * params.kTotal + params.kBefore + place;
     params.values[out] = keyValue(key);
@@ -142,8 +142,8 @@ __global__ void __launch_bounds__(kThreads) mergeKernel(const __grid_constant__ 
     for (int i = threadIdx.x; i < k; i += kThreads) store(i, best[i]);
   }
   block.sync();
-  // Was one of the k best dropped? Then all keys from the last of these on are wanted once more.
-  if (threadIdx.x == 0 && dropped > last) params.pool.rescanBounds[row] = last;
+  // May one of the k best be lost? Then all keys from the last of these on are wanted once more.
+  if (threadIdx.x == 0 && cut > last) params.pool.rescanBounds[row] = last;
   if (params.logSumExp.terms == nullptr || params.afterRescan) return;
   __shared__ LogSumOfTerms<kThreads> sums;
   const LogSum total = sums.add(params.logSumExp, row);

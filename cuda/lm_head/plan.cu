@@ -48,7 +48,7 @@ cudaError_t GpuInfo::current(GpuInfo* gpu) {
 
 size_t MainloopShape::reductionBytes(int listKeys, bool logSumExp) const {
   const size_t terms = logSumExp ? static_cast<size_t>(rowsPerBlock) * (tileVocab / unitIds) * sizeof(LogSumTerm) : 0;
-  return TopK<32>::sharedBytes(rowsPerBlock, listKeys) + terms;
+  return topKBytes(rowsPerBlock, listKeys) + terms;
 }
 
 cudaError_t Plan::make(const LmHeadTopKArgs& args, const Tuning& tuning, Plan* made) {
@@ -93,7 +93,7 @@ cudaError_t Plan::make(const LmHeadTopKArgs& args, const Tuning& tuning, Plan* m
   plan.listsMayFill = plan.listCapacity < ids;
   plan.keep = static_cast<int>(keep);
   // What all blocks hand over; and what a second sweep may find, of k / keep blocks all ids.
-  const int64_t rescanned = plan.mayDrop() ? plan.k + plan.k / keep * (ids - keep) : 0;
+  const int64_t rescanned = plan.mayCut() ? plan.k + plan.k / keep * (ids - keep) : 0;
   plan.poolCapacity = static_cast<int>(std::min(args.vocabSize, std::max(blocks * std::min(keep, ids), rescanned)));
   *made = plan;
   return cudaSuccess;

@@ -23,6 +23,7 @@ struct MainloopShape {
   int tileVocab;
   int smallTileVocab;
   int unitIds;  // of a fragment
+  size_t (*topKBytes)(int rowsPerBlock, int sharedKeys);
   size_t sharedBytes;
   bool dealtTiles;    // see Tiling
   bool dynamicTiles;
@@ -30,6 +31,7 @@ struct MainloopShape {
   template <class Mainloop>
   static MainloopShape of(int rowsPerBlock, size_t sharedBytes) {
     return {rowsPerBlock, Mainloop::kTileVocab,   Mainloop::kSmallTileVocab, Mainloop::kUnitIds,
+            Reductions<Mainloop>::Best::sharedBytes,
             sharedBytes,  Mainloop::kDealtTiles, Mainloop::kDynamicTiles};
   }
 
@@ -80,7 +82,7 @@ struct Plan {
   // cudaErrorNotSupported where no variant serves the call.
   static cudaError_t make(const LmHeadTopKArgs& args, const Tuning& tuning, Plan* plan);
 
-  bool mayDrop() const { return keep < k; }
+  bool mayCut() const { return keep < k; }
   size_t sweepSharedBytes() const {
     return shape.sharedBytes + shape.reductionBytes(sharedLists ? listCapacity : 0, termsOfRow > 0);
   }

@@ -2,7 +2,8 @@
 // of a tile, the epilogue scores of them, and reductions keep what is wanted.
 //
 // A main loop has: `Params`; kThreads, of which the first kWorkers score, and the others only copy; kTileVocab,
-// kSmallTileVocab, kUnitIds (see MainloopShape); a constructor that all threads run, with the shared memory and the
+// kSmallTileVocab, kUnitIds (see MainloopShape), kSeedIds (see
+// TopK); a constructor that all threads run, with the shared memory and the
 // block's rows, and `sharedBytes()`, a multiple of 8; kStartsEarly: whether that runs before the kernel in front has
 // ended: then `startWork()` waits for it, and `produce()` where it must; `produce()`, all that the threads behind the
 // workers do; `startWork()`, what workers do first; `scoreTile(tile, reductions)`, which all workers call, and which
@@ -40,8 +41,8 @@ __device__ inline bool anyRescan(const SweepParams& params, int64_t rowBegin, in
 }
 
 // One pass of a block over its tiles.
-template <class Mainloop, class Reductions>
-__device__ inline void sweepTiles(const SweepParams& params, Mainloop& mainloop, Reductions& reductions,
+template <class Mainloop, class Kept>
+__device__ inline void sweepTiles(const SweepParams& params, Mainloop& mainloop, Kept& reductions,
                                   int64_t rowBegin, int rows) {
   const auto served = [&](int row) {
     return mainloop.serves(row) &&
@@ -53,14 +54,14 @@ __device__ inline void sweepTiles(const SweepParams& params, Mainloop& mainloop,
   int done = 0;
   for (int64_t index = blockIdx.x; index < tiling.tiles;) {
     const Tile tile = tiling.at(index);
+    reductions.topK.beginTile(done);
     mainloop.scoreTile(tile, reductions);
     if (reductions.logSumExp.wanted()) reductions.logSumExp.finishTile(tile, params.args.vocabSize, rows, served);
     index = mainloop.tileAfter(index);
     ++done;
-    const bool last = index >= tiling.tiles;
-    // Often while thresholds rise fast.
-    if ((done & (done - 1)) == 0 || last) reductions.topK.exchange(last);
+    if (index < tiling.tiles) reductions.topK.endTile(done);
   }
+  reductions.topK.flush();
 }
 
 // RestMainloop: not void where rows may remain that Mainloop does not serve: a second pass, over the same tiles, serves
@@ -84,10 +85,11 @@ __global__ void __launch_bounds__(Mainloop::kThreads, 1)
     return;
   }
   unsigned char* next = shared + mainloop.sharedBytes();
-  TopK<kWorkers> topK(params.topK, next, params.rowsPerBlock, rowBegin, rows);
+  using Kept = Reductions<Mainloop>;
+  typename Kept::Best topK(params.topK, next, params.rowsPerBlock, rowBegin, rows);
   next += topK.sharedBytes(params.rowsPerBlock, params.topK.lists == nullptr ? params.topK.listCapacity : 0);
-  LogSumExp<kWorkers, Mainloop::kUnitIds> logSumExp(params.logSumExp, next, params.rowsPerBlock, rowBegin);
-  Reductions<kWorkers, Mainloop::kUnitIds> reductions(topK, logSumExp, rows);
+  typename Kept::LogSums logSumExp(params.logSumExp, next, params.rowsPerBlock, rowBegin);
+  Kept reductions(topK, logSumExp, rows);
   mainloop.startWork();
   sweepTiles(params, mainloop, reductions, rowBegin, rows);
   if constexpr (!std::is_void_v<RestMainloop>) {

@@ -14,7 +14,8 @@ class Fp32RowsMainloop : public OwnTiles {
     // Of the block's rows, of which only those that need fp32 are served; null: all are.
     const SplitRow* splitRows;
   };
-  static constexpr int kThreads = kThreadCount, kWorkers = kThreads, kTileVocab = 128, kSmallTileVocab = 64, kUnitIds = 16;
+  static constexpr int kThreads = kThreadCount, kWorkers = kThreads, kTileVocab = 128, kSmallTileVocab = 64, kUnitIds = 16,
+                       kSeedIds = 0;
 
   __device__ size_t sharedBytes() const { return 0; }
 

@@ -26,11 +26,13 @@ class WgmmaDense : public OwnTiles {
  public:
   using Params = WgmmaParams;
   static constexpr int kRows = kRowCount, kColumns = 2 * kRows, kChunk = 128 / sizeof(Number);
-  static constexpr int kTileVocab = kWarpgroups * kGroupIds, kSmallTileVocab = kGroupIds, kUnitIds = 16;
+  static constexpr int kTileVocab = kWarpgroups * kGroupIds, kSmallTileVocab = kGroupIds, kUnitIds = 16,
+                       kSeedIds = kWarpgroups;
   static constexpr bool kStartsEarly = true, kDealtTiles = true;
   // Where sums need more registers than an even share, a whole warpgroup of producers gives up its own.
-  static constexpr bool kMovesRegisters = kWarpgroups == 4 && kColumns == 128;
-  static constexpr int kProducerRegisters = 24, kWorkerRegisters = 120;
+  static constexpr bool kMovesRegisters = kWarpgroups == 4;
+  // Together no more than the block is launched with, or it waits for ever.
+  static constexpr int kProducerRegisters = 24, kWorkerRegisters = 112;
   static constexpr int kWorkers = kWarpgroups * 128, kThreads = kWorkers + (kMovesRegisters ? 128 : 32);
 
  private:

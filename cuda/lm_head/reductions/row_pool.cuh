@@ -13,7 +13,7 @@ struct RowPool {
   uint16_t* published;  // [rows, kMaxPoolBlocks]: a score that at least m of a block's ids so far reach, see below
   Key* keys;            // [rows, capacity]: candidates of all blocks
   int* counts;          // [rows]
-  Key* dropped;         // [rows]: the best key that any block had no room for, or kWorstKey
+  Key* cuts;            // [rows]: up to here some block may have lost keys, for want of room; or kWorstKey
   Key* rescanBounds;    // [rows]: kWorstKey, or what is wanted of a row that has to be swept once more
   int* taken;           // [rows]: of a row group's first row, dynamic tiles that blocks have taken
   int blocks;
@@ -28,7 +28,7 @@ __device__ inline void clearCandidates(const RowPool& pool, int64_t row) {
   for (int i = threadIdx.x; i < kWords; i += blockDim.x) words[i] = 0;
   if (threadIdx.x == 0) {
     pool.counts[row] = pool.taken[row] = 0;
-    pool.dropped[row] = kWorstKey;
+    pool.cuts[row] = kWorstKey;
   }
 }
 
@@ -47,6 +47,15 @@ class PublishedScores {
   // Takes its time.
   __device__ void load(const RowPool& pool, int64_t row) {
     packed_ = __ldcg(reinterpret_cast<const uint4*>(pool.published + row * kMaxPoolBlocks) + threadIdx.x % 32);
+  }
+
+  // How many blocks have published anything.
+  __device__ int count() const {
+    const uint32_t pairs[] = {packed_.x, packed_.y, packed_.z, packed_.w};
+    int published = 0;
+#pragma unroll
+    for (const uint32_t pair : pairs) published += (pair & 0xffff) != 0, published += pair >> 16 != 0;
+    return __reduce_add_sync(0xffffffffu, published);
   }
 
   // The j-th best, as the worst key with that score.

@@ -71,7 +71,7 @@ export interface BinarizeHeadAttrs {
 }
 
 /**
- * The bits and scales of a binary head to the layout that its kernels read (`backends/binary_layout.ts`); output int32
+ * The bits and scales of a binary head to the layout that its kernels read (`common/binary_layout.ts`); output int32
  * [ceil(vocabSize / 256), tileWords]. Scales are rounded to float16.
  */
 export const PackBinary = 'PackBinary';

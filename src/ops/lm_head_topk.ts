@@ -1,13 +1,13 @@
 import * as tf from '@tensorflow/tfjs-core';
 import type { HeadFormat, LmHeadTopKAttrs } from '../kernel_names';
 import { LmHeadTopK } from '../kernel_names';
-import type { LmHeadTensors } from '../lm_head';
-import { LmHead } from '../lm_head';
-import type { ShardGroup } from '../shard_group';
-import { largestShardedK, topKOverTransport } from './lm_head_topk_group';
-import { runKernel } from './run_kernel';
-import type { Exchange } from './shard_exchange';
-import { resolveGroup, runInGroup } from './shard_exchange';
+import type { LmHeadTensors } from '../head/lm_head';
+import { LmHead } from '../head/lm_head';
+import type { ShardGroup } from '../group/shard_group';
+import { largestShardedK, topKOverTransport } from '../group/lm_head_topk_group';
+import { runKernel } from '../common/run_kernel';
+import type { Exchange } from '../group/shard_exchange';
+import { resolveGroup, runInGroup } from '../group/shard_exchange';
 import {
   checkBoolean,
   checkInner,
@@ -18,7 +18,7 @@ import {
   toBias,
   toMatrix,
   toTensor,
-} from './validate';
+} from '../common/validate';
 
 export interface LmHeadTopKOptions {
   /** float32 [vocabSize], added to the scores in float32. Not together with a head that has a bias of its own. */

@@ -1,8 +1,17 @@
 import * as tf from '@tensorflow/tfjs-core';
-import { checkGroupSize, checkParts, packBinary } from '../binary_head';
+import { checkGroupSize, checkParts, packBinary } from '../head/binary_head';
 import type { LmHeadTopKResult, ResolvedHead } from './lm_head_topk';
 import { runTopK } from './lm_head_topk';
-import { checkInner, checkInteger, checkOptions, fail, shapeText, toBias, toMatrix, toTensor } from './validate';
+import {
+  checkInner,
+  checkInteger,
+  checkOptions,
+  fail,
+  shapeText,
+  toBias,
+  toMatrix,
+  toTensor,
+} from '../common/validate';
 
 export interface LmHeadTopKBinaryOptions {
   /** float32 [vocabSize], added to the scores in float32. */

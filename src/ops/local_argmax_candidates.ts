@@ -1,8 +1,8 @@
 import * as tf from '@tensorflow/tfjs-core';
 import type { LocalArgmaxCandidatesAttrs } from '../kernel_names';
 import { LocalArgmaxCandidates } from '../kernel_names';
-import { runKernel } from './run_kernel';
-import { checkBoolean, checkInteger, checkOptions, fail, MAX_VOCAB_END, shapeText, toTensor } from './validate';
+import { runKernel } from '../common/run_kernel';
+import { checkBoolean, checkInteger, checkOptions, fail, MAX_VOCAB_END, shapeText, toTensor } from '../common/validate';
 
 export interface LocalArgmaxCandidatesOptions {
   /** Id of the first column. Default 0. */

@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs-core';
 import { PickFromCandidates } from '../kernel_names';
-import { runKernel } from './run_kernel';
-import { fail, shapeText, toTensor } from './validate';
+import { runKernel } from '../common/run_kernel';
+import { fail, shapeText, toTensor } from '../common/validate';
 
 /**
  * The second half of a vocab-parallel argmax: of each row's candidates from all ranks, the id of the best.

@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs-core';
 import { QuantizeActivations } from '../kernel_names';
-import { runKernel } from './run_kernel';
-import { fail, shapeText, toTensor } from './validate';
+import { runKernel } from '../common/run_kernel';
+import { fail, shapeText, toTensor } from '../common/validate';
 
 export type QuantizedActivations = {
   /** int32 [..., hiddenSize], in [-127, 127]. */

@@ -1,13 +1,13 @@
 import * as tf from '@tensorflow/tfjs-core';
 import type { VocabParallelArgmaxAttrs } from '../kernel_names';
 import { VocabParallelArgmax } from '../kernel_names';
-import type { ShardGroup } from '../shard_group';
+import type { ShardGroup } from '../group/shard_group';
 import type { LocalArgmaxCandidatesOptions } from './local_argmax_candidates';
 import { checkArgmaxOptions, checkVocab, toLogits } from './local_argmax_candidates';
-import { runKernel } from './run_kernel';
-import { resolveGroup, runInGroup } from './shard_exchange';
-import { fail, shapeText } from './validate';
-import { argmaxOverTransport } from './vocab_parallel_argmax_group';
+import { runKernel } from '../common/run_kernel';
+import { resolveGroup, runInGroup } from '../group/shard_exchange';
+import { fail, shapeText } from '../common/validate';
+import { argmaxOverTransport } from '../group/vocab_parallel_argmax_group';
 
 export interface VocabParallelArgmaxOptions extends LocalArgmaxCandidatesOptions {
   /** The processes that hold the other shards: a `TensorParallelGroup`, or a transport of your own. Default: none. */

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import * as tf from '@tensorflow/tfjs-core';
 import { LmHead, lmHeadTopK } from 'tfjs-lm-head';
-import { halfTable, roundHalfEven, toHalf } from '../../src/backends/half';
+import { halfTable, roundHalfEven, toHalf } from '../../src/common/half';
 import { activate, describeEachBackend, GPU_MODE } from '../backends';
 import { FORMATS, randomFloats, randomSigns } from '../cases';
 import type { Half } from '../reference';

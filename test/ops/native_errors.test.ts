@@ -9,7 +9,7 @@ import {
   UnpackBinary,
   VocabParallelArgmax,
 } from '../../src/kernel_names';
-import { runKernel } from '../../src/ops/run_kernel';
+import { runKernel } from '../../src/common/run_kernel';
 import { activate } from '../backends';
 
 const makeFixture = () => ({

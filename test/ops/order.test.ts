@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import { EMPTY_ID, EMPTY_KEY, isBetter, orderKey, TopK } from '../../src/backends/order';
+import { EMPTY_ID, EMPTY_KEY, isBetter, orderKey, TopK } from '../../src/common/order';
 import { compareScores, rankIds } from '../reference';
 
 const scores = fc.oneof(

@@ -1,8 +1,8 @@
 import * as tf from '@tensorflow/tfjs-core';
 import { LmHead } from 'tfjs-lm-head';
-import { toHalf } from '../../src/backends/half';
+import { toHalf } from '../../src/common/half';
 import { PackBinary, UnpackBinary } from '../../src/kernel_names';
-import { runKernel } from '../../src/ops/run_kernel';
+import { runKernel } from '../../src/common/run_kernel';
 import { describeEachBackend } from '../backends';
 import { random, randomFloats } from '../cases';
 import { packedWords, roundToHalf } from '../reference';

@@ -1,9 +1,9 @@
 import * as tf from '@tensorflow/tfjs-core';
 import type { LmHeadTopKAttrs, LmHeadTopKInputs } from '../../kernel_names';
 import { LmHeadTopK } from '../../kernel_names';
-import { TopK } from '../order';
+import { TopK } from '../../common/order';
 import { read } from './io';
-import { LogSumExp } from './log_sum_exp';
+import { LogSumExp } from '../../common/log_sum_exp';
 import type { ScorerInput } from './scores';
 import { makeScorer } from './scores';
 

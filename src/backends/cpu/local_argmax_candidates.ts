@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs-core';
 import type { LocalArgmaxCandidatesAttrs, LocalArgmaxCandidatesInputs } from '../../kernel_names';
 import { LocalArgmaxCandidates } from '../../kernel_names';
-import { EMPTY_ID, EMPTY_KEY, isBetter, orderKey } from '../order';
+import { EMPTY_ID, EMPTY_KEY, isBetter, orderKey } from '../../common/order';
 import { read } from './io';
 
 /** Slices of a row, each with a candidate of its own. */

@@ -1,8 +1,8 @@
 import * as tf from '@tensorflow/tfjs-core';
 import type { PackBinaryAttrs, PackBinaryInputs, UnpackBinaryAttrs, UnpackBinaryInputs } from '../../kernel_names';
 import { PackBinary, UnpackBinary } from '../../kernel_names';
-import { BinaryLayout } from '../binary_layout';
-import { halfTable, toHalf, unpackHalf } from '../half';
+import { BinaryLayout } from '../../common/binary_layout';
+import { halfTable, toHalf, unpackHalf } from '../../common/half';
 import { read } from './io';
 
 /** Element by element to the place that the layout says. */

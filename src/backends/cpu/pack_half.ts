@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs-core';
 import type { PackHalfAttrs, PackHalfInputs } from '../../kernel_names';
 import { PackHalf } from '../../kernel_names';
-import { toHalf } from '../half';
+import { toHalf } from '../../common/half';
 import { read } from './io';
 
 /** Rounds and packs two elements a word; see `LmHeadTopKInputs.weight`. */

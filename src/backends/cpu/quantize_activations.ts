@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs-core';
 import type { QuantizeActivationsInputs } from '../../kernel_names';
 import { QuantizeActivations } from '../../kernel_names';
-import { roundHalfEven } from '../half';
+import { roundHalfEven } from '../../common/half';
 import { read } from './io';
 
 const { abs, fround, max, min } = Math;

@@ -1,7 +1,7 @@
 /** Scores of the head in plain JavaScript numbers: what every other implementation is compared with. */
 import type { HeadFormat } from '../../kernel_names';
-import { BinaryLayout } from '../binary_layout';
-import { halfTable, unpackHalf } from '../half';
+import { BinaryLayout } from '../../common/binary_layout';
+import { halfTable, unpackHalf } from '../../common/half';
 import type { QuantizedRow } from './quantize_activations';
 import { quantizeRow } from './quantize_activations';
 

@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs-core';
 import type { VocabParallelArgmaxAttrs, VocabParallelArgmaxInputs } from '../../kernel_names';
 import { VocabParallelArgmax } from '../../kernel_names';
-import { orderKey } from '../order';
+import { orderKey } from '../../common/order';
 import { read } from './io';
 import { Best } from './local_argmax_candidates';
 

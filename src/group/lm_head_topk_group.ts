@@ -1,12 +1,12 @@
 import * as tf from '@tensorflow/tfjs-core';
-import { LogSumExp } from '../backends/cpu/log_sum_exp';
-import { TopK } from '../backends/order';
+import { LogSumExp } from '../common/log_sum_exp';
+import { TopK } from '../common/order';
 import type { LmHeadTopKAttrs } from '../kernel_names';
 import { LmHeadTopK } from '../kernel_names';
-import type { ShardTransport } from '../shard_group';
-import { runKernel } from './run_kernel';
+import type { ShardTransport } from './shard_group';
+import { runKernel } from '../common/run_kernel';
 import { exchange } from './shard_exchange';
-import { checkInteger } from './validate';
+import { checkInteger } from '../common/validate';
 
 /** Values and ids that a call may send: more would only be memory. */
 const MAX_SENT = 2 ** 28;

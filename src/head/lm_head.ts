@@ -1,14 +1,14 @@
 import * as tf from '@tensorflow/tfjs-core';
-import { HALF_OVERFLOW } from './backends/half';
-import type { HalfFormat } from './backends/half';
+import { HALF_OVERFLOW } from '../common/half';
+import type { HalfFormat } from '../common/half';
 import type { BinaryHeadParts } from './binary_head';
 import { checkGroupSize, checkHiddenSize, checkParts, packBinary } from './binary_head';
-import type { BinarizeHeadAttrs, DenseFormat, HeadFormat, PackHalfAttrs, UnpackBinaryAttrs } from './kernel_names';
-import { BinarizeHead, PackHalf, UnpackBinary } from './kernel_names';
-import type { ShardRange, ShardRangeOptions } from './shard_range';
-import { shardRange } from './shard_range';
-import { runKernel } from './ops/run_kernel';
-import { checkBoolean, checkOptions, describe, fail, toBias, toMatrix } from './ops/validate';
+import type { BinarizeHeadAttrs, DenseFormat, HeadFormat, PackHalfAttrs, UnpackBinaryAttrs } from '../kernel_names';
+import { BinarizeHead, PackHalf, UnpackBinary } from '../kernel_names';
+import type { ShardRange, ShardRangeOptions } from '../group/shard_range';
+import { shardRange } from '../group/shard_range';
+import { runKernel } from '../common/run_kernel';
+import { checkBoolean, checkOptions, describe, fail, toBias, toMatrix } from '../common/validate';
 
 /** Elements that a check of dense weights looks at in one go, so that it needs little memory. */
 const CHECK_ELEMENTS = 1 << 24;

@@ -1,8 +1,8 @@
 /** What the ops share that exchange results between the processes which hold the shards of a vocabulary. */
 import * as tf from '@tensorflow/tfjs-core';
-import type { ShardGroup, ShardTransport } from '../shard_group';
-import { TensorParallelGroup } from '../tensor_parallel_group';
-import { checkInteger, describe, fail } from './validate';
+import type { ShardGroup, ShardTransport } from './shard_group';
+import { TensorParallelGroup } from './tensor_parallel_group';
+import { checkInteger, describe, fail } from '../common/validate';
 
 /** How the ranks are joined, as an op sees it; undefined where there is nobody to exchange anything with. */
 export type Exchange = { handle: number } | { transport: ShardTransport } | undefined;

@@ -2,8 +2,8 @@ import * as tf from '@tensorflow/tfjs-core';
 import { Best } from '../backends/cpu/local_argmax_candidates';
 import type { LocalArgmaxCandidatesAttrs } from '../kernel_names';
 import { LocalArgmaxCandidates } from '../kernel_names';
-import type { ShardTransport } from '../shard_group';
-import { runKernel } from './run_kernel';
+import type { ShardTransport } from './shard_group';
+import { runKernel } from '../common/run_kernel';
 import { exchange } from './shard_exchange';
 
 /** The winners of all ranks' shards: each rank sends the candidates of its own, 64 bytes a row. */

@@ -1,11 +1,11 @@
 /** What `LmHead` and `lmHeadTopKBinary` share: checks of a binary head's parts, and its packed form. */
 import * as tf from '@tensorflow/tfjs-core';
-import { MAX_GROUP_SIZE } from './backends/binary_layout';
-import { HALF_OVERFLOW } from './backends/half';
-import type { PackBinaryAttrs } from './kernel_names';
-import { PackBinary } from './kernel_names';
-import { runKernel } from './ops/run_kernel';
-import { describe, fail, shapeText } from './ops/validate';
+import { MAX_GROUP_SIZE } from '../common/binary_layout';
+import { HALF_OVERFLOW } from '../common/half';
+import type { PackBinaryAttrs } from '../kernel_names';
+import { PackBinary } from '../kernel_names';
+import { runKernel } from '../common/run_kernel';
+import { describe, fail, shapeText } from '../common/validate';
 
 /** A binary head in two plain tensors. */
 export interface BinaryHeadParts {

@@ -1,4 +1,4 @@
-import { checkInteger } from './ops/validate';
+import { checkInteger } from '../common/validate';
 
 export interface ShardRangeOptions {
   /** Number of this process among those that share the vocabulary, from 0 on. */

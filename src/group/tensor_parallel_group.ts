@@ -1,8 +1,8 @@
 import * as tf from '@tensorflow/tfjs-core';
-import type { Native } from './native/load';
-import { loadNative } from './native/load';
-import { usesGpu } from './native/uses_gpu';
-import { checkInteger, checkOptions, describe, fail } from './ops/validate';
+import type { Native } from '../native/load';
+import { loadNative } from '../native/load';
+import { usesGpu } from '../native/uses_gpu';
+import { checkInteger, checkOptions, describe, fail } from '../common/validate';
 
 export interface TensorParallelGroupOptions {
   /** Number of this process, from 0 on. */

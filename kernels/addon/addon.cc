@@ -30,10 +30,6 @@ void load(const Napi::CallbackInfo& info) {
   if (!error.empty()) throw Napi::Error::New(env, "registering the ops failed: " + error);
 }
 
-Napi::Value cudaArchitectures(const Napi::CallbackInfo& info) {
-  return Napi::String::New(info.Env(), symbol<const char*()>(info.Env(), "lmHeadCudaArchitectures")());
-}
-
 Napi::Value cudaKernels(const Napi::CallbackInfo& info) {
   const std::string architectures = symbol<const char*()>(info.Env(), "lmHeadCudaArchitectures")();
   return Napi::Boolean::New(info.Env(), !architectures.empty());
@@ -99,7 +95,6 @@ Napi::Value tensorParallelGroupError(const Napi::CallbackInfo& info) {
 Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("load", Napi::Function::New(env, load));
   exports.Set("cudaKernels", Napi::Function::New(env, cudaKernels));
-  exports.Set("cudaArchitectures", Napi::Function::New(env, cudaArchitectures));
   exports.Set("gpuCount", Napi::Function::New(env, gpuCount));
   exports.Set("openTensorParallelGroup", Napi::Function::New(env, openTensorParallelGroup));
   exports.Set("failTensorParallelGroup", Napi::Function::New(env, failTensorParallelGroup));

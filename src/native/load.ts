@@ -7,8 +7,6 @@ import { packageRoot } from './package_root';
 export interface Native {
   /** Whether it was compiled with CUDA kernels. */
   cudaKernels(): boolean;
-  /** The architectures of those kernels, as given to CMake. */
-  cudaArchitectures(): string;
   /** CUDA devices that this process sees; 0 without a driver. */
   gpuCount(): number;
   /**

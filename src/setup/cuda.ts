@@ -5,7 +5,7 @@ import { defaultArchitectures, type Plan } from './options';
 import { pipInstall } from './pip';
 import { querySmi } from './platform';
 import { quickOutput, which } from './run_command';
-import { makeWhole } from './whole_folder';
+import { makeAtomicDirectory } from './atomic_directory';
 
 export interface Nvcc {
   path: string;
@@ -69,7 +69,7 @@ export async function installNvcc(
   report: (line: string) => void,
 ): Promise<void> {
   const wheels = ['--require-hashes', '-r', join(requirements, 'nvcc.txt')];
-  await makeWhole(pipFolder(cache), (folder) =>
+  await makeAtomicDirectory(pipFolder(cache), (folder) =>
     pipInstall({ python, folder, what: `nvcc ${pipVersion}`, wheels }, report),
   );
 }

@@ -6,7 +6,7 @@ import { sentence } from './errors';
 import { buildOutputs } from './native_build';
 import { checkPlatform, nvidiaGpus, querySmi } from './platform';
 import { hashInputs, readStamp } from './state';
-import { findTfjs, linksHold, tensorflowLinks, type TfjsPackage } from './tfjs';
+import { findTfjs, linksIntact, tensorflowLinks, type TfjsPackage } from './tfjs';
 import { flavourName } from './tensorflow';
 
 /** One line of the doctor's report. */
@@ -82,7 +82,7 @@ export async function doctor(print: (check: Check) => void, cwd = process.cwd())
   const { plan } = stamp;
   const current = stamp.inputs === hashInputs({ root, tfjs, plan, gpus });
   say('Setup', current, current ? 'complete' : `was made for other sources, packages or another machine: ${advice}`);
-  const linked = linksHold(tensorflowLinks(tfjs, join(root, stamp.tensorflow), plan.flavour));
+  const linked = linksIntact(tensorflowLinks(tfjs, join(root, stamp.tensorflow), plan.flavour));
   say(
     'TensorFlow',
     linked,

@@ -69,21 +69,21 @@ export function parseArchitectures(list: string): string[] {
 }
 
 /**
- * Makes every choice that the user left open. Without --cpu or --cuda, the wishes of the last setup still hold, so that
+ * Makes every choice that the user left open. Without --cpu or --cuda, the options of the last setup still hold, so that
  * `npm run demo` does not undo `npm run setup -- --cuda`; either of the two starts over.
  */
 export function makePlan(
   asked: SetupOptions,
   last: SetupOptions,
   hasGpu: boolean,
-): { plan: Plan; wishes: SetupOptions } {
-  const wishes: SetupOptions = asked.flavour ? asked : { ...last, ...asked };
-  const flavour = wishes.flavour ?? (hasGpu ? 'cuda' : 'cpu');
+): { plan: Plan; userOptions: SetupOptions } {
+  const userOptions: SetupOptions = asked.flavour ? asked : { ...last, ...asked };
+  const flavour = userOptions.flavour ?? (hasGpu ? 'cuda' : 'cpu');
   const plan: Plan = {
     flavour,
-    tensorflow: wishes.tensorflow ?? pinnedTensorflow,
-    cudaKernels: wishes.cudaKernels === true || flavour === 'cuda',
-    architectures: wishes.architectures ?? (hasGpu ? 'native' : defaultArchitectures),
+    tensorflow: userOptions.tensorflow ?? pinnedTensorflow,
+    cudaKernels: userOptions.cudaKernels === true || flavour === 'cuda',
+    architectures: userOptions.architectures ?? (hasGpu ? 'native' : defaultArchitectures),
   };
-  return { plan, wishes };
+  return { plan, userOptions };
 }

@@ -11,9 +11,9 @@ import { Progress } from './progress';
 import { findPython } from './python';
 import { hashInputs, outputsHold, readStamp, writeStamp } from './state';
 import * as tf from './tensorflow';
-import { findTfjs, linksHold, linkTensorflow, tensorflowLinks, type TfjsPackage } from './tfjs';
+import { findTfjs, linksIntact, linkTensorflow, tensorflowLinks, type TfjsPackage } from './tfjs';
 import { findToolchain } from './toolchain';
-import { removePartial } from './whole_folder';
+import { removePartial } from './atomic_directory';
 
 /** Everything that the steps need to know, fixed before the first of them runs. */
 interface Job {
@@ -22,7 +22,7 @@ interface Job {
   requirements: string;
   tfjs: TfjsPackage;
   plan: Plan;
-  wishes: SetupOptions;
+  userOptions: SetupOptions;
   gpus: string[];
 }
 
@@ -37,9 +37,9 @@ export async function setup(options: SetupOptions, cwd = process.cwd()): Promise
   const root = packageRoot();
   const tfjs = findTfjs(cwd, root);
   const gpus = nvidiaGpus();
-  const { plan, wishes } = makePlan(options, readStamp(root)?.wishes ?? {}, gpus.length > 0);
+  const { plan, userOptions } = makePlan(options, readStamp(root)?.userOptions ?? {}, gpus.length > 0);
   const cache = join(tfjs.modules, '.cache', 'tfjs-lm-head');
-  const job: Job = { root, cache, requirements: join(root, 'requirements'), tfjs, plan, wishes, gpus };
+  const job: Job = { root, cache, requirements: join(root, 'requirements'), tfjs, plan, userOptions, gpus };
   if (isDone(job)) {
     process.stderr.write(`tfjs-lm-head is set up: ${describe(plan)}. Nothing to do.\n`);
     return;
@@ -62,12 +62,12 @@ function isDone(job: Job): boolean {
     stamp !== undefined &&
     stamp.inputs === hashInputs(job) &&
     outputsHold(root, stamp) &&
-    linksHold(tensorflowLinks(tfjs, tf.tensorflowFolder(cache, plan), plan.flavour))
+    linksIntact(tensorflowLinks(tfjs, tf.tensorflowFolder(cache, plan), plan.flavour))
   );
 }
 
 async function runSteps(job: Job): Promise<void> {
-  const { root, cache, requirements, tfjs, plan, wishes, gpus } = job;
+  const { root, cache, requirements, tfjs, plan, userOptions, gpus } = job;
   removePartial(cache);
   const inputs = hashInputs(job);
   const tensorflow = tf.tensorflowFolder(cache, plan);
@@ -103,7 +103,7 @@ async function runSteps(job: Job): Promise<void> {
   const architectures = build?.architectures ?? [];
   writeStamp(
     root,
-    { inputs, plan, wishes, tensorflow: relative(root, tensorflow), architectures },
+    { inputs, plan, userOptions, tensorflow: relative(root, tensorflow), architectures },
     buildOutputs(root, tfjs),
   );
   progress.say(

@@ -10,7 +10,7 @@ export interface Stamp {
   inputs: string;
   plan: Plan;
   /** What the user asked for, as opposed to what setup chose. */
-  wishes: SetupOptions;
+  userOptions: SetupOptions;
   /** Path and size of each file that has to be there; paths relative to the package's folder. */
   outputs: Record<string, number>;
   tensorflow: string;

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { SetupError } from './errors';
 import { pinnedTensorflow, type Flavour, type Plan } from './options';
 import { pipInstall } from './pip';
-import { makeWhole } from './whole_folder';
+import { makeAtomicDirectory } from './atomic_directory';
 
 /** What the two flavours are called by pip, and by people. */
 const wheelName = { cpu: 'tensorflow-cpu', cuda: 'tensorflow' };
@@ -37,7 +37,7 @@ export async function installTensorflow(
   report: (line: string) => void,
 ): Promise<void> {
   const what = `TensorFlow ${plan.tensorflow}`;
-  await makeWhole(tensorflowFolder(cache, plan), async (folder) => {
+  await makeAtomicDirectory(tensorflowFolder(cache, plan), async (folder) => {
     const install = (wheels: string[]) => pipInstall({ python, folder, what, wheels }, report);
     if (plan.tensorflow === pinnedTensorflow) {
       await install(['--require-hashes', '-r', join(requirements, `tensorflow-${plan.flavour}.txt`)]);

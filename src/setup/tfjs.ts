@@ -79,6 +79,6 @@ export function linkTensorflow(tfjs: TfjsPackage, tensorflow: string, flavour: F
 }
 
 /** Whether every link is there and leads to a file. */
-export function linksHold(links: Map<string, string>): boolean {
+export function linksIntact(links: Map<string, string>): boolean {
   return [...links].every(([link, target]) => existsSync(link) && realpathSync(link) === realpathSync(target));
 }

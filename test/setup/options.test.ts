@@ -47,10 +47,10 @@ describe('plans', () => {
       architectures: defaultArchitectures,
     });
   });
-  test('wishes of the last setup stay until --cpu or --cuda', () => {
+  test('options of the last setup stay until --cpu or --cuda', () => {
     const last = { flavour: 'cuda', architectures: ['90'] } as const;
     expect(makePlan({}, { ...last, architectures: [...last.architectures] }, false).plan).toMatchObject(last);
-    expect(makePlan({ cudaKernels: true }, {}, false).wishes).toEqual({ cudaKernels: true });
+    expect(makePlan({ cudaKernels: true }, {}, false).userOptions).toEqual({ cudaKernels: true });
     expect(makePlan({}, { cudaKernels: true }, false).plan.cudaKernels).toBe(true);
     expect(makePlan({ flavour: 'cpu' }, { cudaKernels: true }, false).plan.cudaKernels).toBe(false);
   });

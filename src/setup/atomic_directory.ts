@@ -8,7 +8,7 @@ const remove = (folder: string) => rmSync(folder, { recursive: true, force: true
  * Fills a folder under another name and gives it its own at the end, so that a folder which has its name is whole. The
  * other name is new each time, for the pip of a setup that was killed may still be writing into the last one.
  */
-export async function makeWhole(folder: string, fill: (partial: string) => Promise<void>): Promise<void> {
+export async function makeAtomicDirectory(folder: string, fill: (partial: string) => Promise<void>): Promise<void> {
   const partial = `${folder}${mark}${process.pid}-${Date.now()}`;
   remove(folder);
   mkdirSync(partial, { recursive: true });

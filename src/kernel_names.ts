@@ -14,8 +14,8 @@ export interface LmHeadTopKInputs extends NamedTensorInfoMap {
   hidden: TensorInfo;
   /**
    * float32: float32 [vocabSize, hiddenSize], or [hiddenSize, vocabSize] with `transposeWeight`.
-   * bfloat16, float16: int32 [vocabSize, 4 * ceil(hiddenSize / 8)], two elements a word, the lower column in the lower
-   * half, rows padded with zeros to 16 bytes.
+   * bfloat16, float16: int32 [vocabSize, words], two elements a word, the lower column in the lower half, rows padded with
+   * zeros to 16 bytes (`halfRowWords` in common/half.ts).
    * binary: bits and scales in one int32 [tiles, tileWords], as `PackBinary` returns them.
    */
   weight: TensorInfo;
@@ -56,8 +56,6 @@ export interface PackHalfInputs extends NamedTensorInfoMap {
 export interface PackHalfAttrs {
   format: 'bfloat16' | 'float16';
   transpose: boolean;
-  /** Rows are padded with zeros to a multiple of this many elements; even. */
-  multipleOf: number;
 }
 
 /** Sign and mean absolute value of each group; outputs [bits int32 [rows, columns / 32], scales float32 [rows, groups]]. */

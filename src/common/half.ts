@@ -65,6 +65,14 @@ export function halfTable(format: HalfFormat): Float32Array {
   return table;
 }
 
+/** Elements that a packed row is a multiple of, zeros behind its last: 16 bytes, as the GPU's widest load takes them. */
+export const HALF_ROW_MULTIPLE = 8;
+
+/** int32 words of a packed row of so many elements. */
+export function halfRowWords(columns: number): number {
+  return (Math.ceil(columns / HALF_ROW_MULTIPLE) * HALF_ROW_MULTIPLE) / 2;
+}
+
 /** Element `column` of a packed row that begins at word `rowStart`: two elements a word, the lower column in the lower half. */
 export function unpackHalf(packed: ArrayLike<number>, rowStart: number, column: number, table: Float32Array): number {
   const word = packed[rowStart + (column >>> 1)];

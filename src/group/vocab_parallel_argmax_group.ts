@@ -1,5 +1,5 @@
 import * as tf from '@tensorflow/tfjs-core';
-import { Best } from '../backends/cpu/local_argmax_candidates';
+import { Best, CANDIDATE_WIDTH } from '../common/candidates';
 import type { LocalArgmaxCandidatesAttrs } from '../kernel_names';
 import { LocalArgmaxCandidates } from '../kernel_names';
 import type { ShardTransport } from './shard_group';
@@ -20,13 +20,13 @@ export function argmaxOverTransport(
     vocabSize === 0
       ? new Int32Array(0)
       : (runKernel<tf.Tensor2D>(LocalArgmaxCandidates, { logits }, attrs).dataSync() as Int32Array);
-  const payload = new Int32Array(16 * rows);
+  const payload = new Int32Array(rows * CANDIDATE_WIDTH);
   payload.set(candidates);
   const call = { rows, k: 1, logSumExp: false, vocabStart, vocabSize };
   const shards = exchange(op, transport, call, payload).filter((shard) => shard.vocabSize > 0);
   const best = Array.from({ length: rows }, () => new Best());
   for (const { payload: pairs } of shards) {
-    for (let i = 0; i < pairs.length; i += 2) best[i >> 4].offer(pairs[i], pairs[i + 1]);
+    best.forEach((rowBest, row) => rowBest.offerRow(pairs, row * CANDIDATE_WIDTH));
   }
   return tf.tensor1d(
     Int32Array.from(best, ({ id }) => id),

@@ -1,7 +1,8 @@
 import * as tf from '@tensorflow/tfjs-core';
-import type { HeadFormat, LmHeadTopKAttrs } from '../kernel_names';
+import type { LmHeadTopKAttrs } from '../kernel_names';
 import { LmHeadTopK } from '../kernel_names';
-import type { LmHeadTensors } from '../head/lm_head';
+import type { HeadData } from '../head/head_data';
+import { toWeight } from '../head/dense_head';
 import { LmHead } from '../head/lm_head';
 import type { ShardGroup } from '../group/shard_group';
 import { largestShardedK, topKOverTransport } from '../group/lm_head_topk_group';
@@ -16,7 +17,6 @@ import {
   fail,
   MAX_VOCAB_END,
   toBias,
-  toMatrix,
   toTensor,
 } from '../common/validate';
 
@@ -115,16 +115,6 @@ export function lmHeadTopK(
   return topKOfHead('lmHeadTopK', 'head', hidden, head, k, options);
 }
 
-/** Sizes, attributes and tensors of either kind of head, with the bias of the call among the tensors. */
-export interface ResolvedHead {
-  format: HeadFormat;
-  vocabSize: number;
-  hiddenSize: number;
-  groupSize: number;
-  transposeWeight: boolean;
-  tensors: LmHeadTensors;
-}
-
 /** `lmHeadTopK` under the name, and the name of its second argument, that an error should tell. Other ops are made of it. */
 export function topKOfHead(
   op: string,
@@ -164,7 +154,7 @@ function largestK(head: LmHead | tf.Tensor2D | tf.TensorLike, rows: number): num
 export function runTopK(
   op: string,
   inputs: { hidden: tf.Tensor; hiddenScale?: tf.Tensor },
-  head: ResolvedHead,
+  head: HeadData,
   { k, vocabStart, logSumExp }: Pick<LmHeadTopKAttrs, 'k' | 'vocabStart' | 'logSumExp'>,
   exchange?: Exchange,
 ): LmHeadTopKResult {
@@ -201,24 +191,24 @@ function resolveHead(
   op: string,
   argument: string,
   head: LmHead | tf.Tensor2D | tf.TensorLike,
-  { bias, transposeWeight }: LmHeadTopKOptions,
-): ResolvedHead {
+  { bias, transposeWeight: transposed }: LmHeadTopKOptions,
+): HeadData {
   if (head instanceof LmHead) {
     if (head.isDisposed) fail(op, argument, 'be a head that exists', 'one that has been disposed');
-    if (transposeWeight !== undefined) {
-      fail(op, 'transposeWeight', 'be left out with an LmHead, which knows its layout', String(transposeWeight));
+    if (transposed !== undefined) {
+      fail(op, 'transposeWeight', 'be left out with an LmHead, which knows its layout', String(transposed));
     }
     if (bias !== undefined && head.tensors.bias !== undefined) {
       fail(op, 'bias', 'be left out with an LmHead that has a bias of its own', 'a second one');
     }
-    const { format, vocabSize, hiddenSize, groupSize } = head;
-    const tensors = bias === undefined ? head.tensors : { ...head.tensors, bias: toBias(op, bias, vocabSize) };
-    return { format, vocabSize, hiddenSize, groupSize, transposeWeight: head.transposeWeight, tensors };
+    if (bias === undefined) return head;
+    const { format, vocabSize, hiddenSize, groupSize, transposeWeight } = head;
+    const tensors = { weight: head.tensors.weight, bias: toBias(op, bias, vocabSize) };
+    return { format, vocabSize, hiddenSize, groupSize, transposeWeight, tensors };
   }
-  const transpose = transposeWeight ?? false;
-  checkBoolean(op, 'transposeWeight', transpose);
-  const weight = toMatrix(op, argument, head, 'float32', transpose ? '[hidden, vocabulary]' : '[vocabulary, hidden]');
-  const [vocabSize, hiddenSize] = transpose ? [weight.shape[1], weight.shape[0]] : weight.shape;
+  const transposeWeight = transposed ?? false;
+  checkBoolean(op, 'transposeWeight', transposeWeight);
+  const { matrix: weight, vocabSize, hiddenSize } = toWeight(op, argument, head, transposeWeight);
   const tensors = { weight, bias: bias === undefined ? undefined : toBias(op, bias, vocabSize) };
-  return { format: 'float32', vocabSize, hiddenSize, groupSize: 0, transposeWeight: transpose, tensors };
+  return { format: 'float32', vocabSize, hiddenSize, groupSize: 0, transposeWeight, tensors };
 }

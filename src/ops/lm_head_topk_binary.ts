@@ -1,17 +1,8 @@
 import * as tf from '@tensorflow/tfjs-core';
-import { checkGroupSize, checkParts, packBinary } from '../head/binary_head';
-import type { LmHeadTopKResult, ResolvedHead } from './lm_head_topk';
+import { binaryHead } from '../head/binary_head';
+import type { LmHeadTopKResult } from './lm_head_topk';
 import { runTopK } from './lm_head_topk';
-import {
-  checkInner,
-  checkInteger,
-  checkOptions,
-  fail,
-  shapeText,
-  toBias,
-  toMatrix,
-  toTensor,
-} from '../common/validate';
+import { checkInner, checkInteger, checkOptions, fail, shapeText, toTensor } from '../common/validate';
 
 export interface LmHeadTopKBinaryOptions {
   /** float32 [vocabSize], added to the scores in float32. */
@@ -58,20 +49,12 @@ export function lmHeadTopKBinary(
   const op = 'lmHeadTopKBinary';
   return tf.tidy(op, () => {
     checkOptions(op, options, ['bias', 'groupSize', 'k']);
-    const { bias, groupSize = 128, k = 50 } = options;
-    checkGroupSize(op, groupSize);
-    const parts = {
-      bits: toMatrix(op, 'bits', bits, 'int32', '[vocabulary, hidden / 32]'),
-      scales: toMatrix(op, 'scales', scales, 'float32', '[vocabulary, hidden / groupSize]'),
-    };
-    checkParts(op, parts, groupSize);
-    const [vocabSize, words] = parts.bits.shape;
-    const hiddenSize = 32 * words;
-    const checkedBias = bias === undefined ? undefined : toBias(op, bias, vocabSize);
-    checkInteger(op, 'k', k, 0, vocabSize);
+    const { bias, groupSize, k = 50 } = options;
+    const head = binaryHead(op, { bits, scales, groupSize, bias });
+    checkInteger(op, 'k', k, 0, head.vocabSize);
 
     const $actQ = toTensor(op, 'actQ', actQ, 'int32');
-    checkInner(op, 'actQ', $actQ, hiddenSize, "the head's hiddenSize");
+    checkInner(op, 'actQ', $actQ, head.hiddenSize, "the head's hiddenSize");
     const hiddenScale = toTensor(op, 'actScale', actScale, 'float32');
     const leading = $actQ.shape.slice(0, -1);
     if (!tf.util.arraysEqual(hiddenScale.shape, leading)) {
@@ -80,9 +63,6 @@ export function lmHeadTopKBinary(
     const hidden = tf.cast($actQ, 'float32');
     const largest = hidden.size === 0 ? 0 : tf.max(tf.abs(hidden)).dataSync()[0];
     if (largest > LARGEST_Q) fail(op, 'actQ', `lie in [-${LARGEST_Q}, ${LARGEST_Q}]`, `a magnitude of ${largest}`);
-
-    const tensors = { weight: packBinary(op, parts, groupSize), bias: checkedBias };
-    const head: ResolvedHead = { format: 'binary', vocabSize, hiddenSize, groupSize, transposeWeight: false, tensors };
     return runTopK(op, { hidden, hiddenScale }, head, { k, vocabStart: 0, logSumExp: false });
   });
 }

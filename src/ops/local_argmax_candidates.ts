@@ -1,4 +1,5 @@
 import * as tf from '@tensorflow/tfjs-core';
+import { CANDIDATE_WIDTH } from '../common/candidates';
 import type { LocalArgmaxCandidatesAttrs } from '../kernel_names';
 import { LocalArgmaxCandidates } from '../kernel_names';
 import { runKernel } from '../common/run_kernel';
@@ -43,7 +44,7 @@ export function localArgmaxCandidates(
     const { vocabStart = 0, columnMajor = false } = options;
     const { matrix, rows, columns } = toLogits(op, 'logits', logits, columnMajor);
     const vocabSize = checkVocab(op, options, columns, 0);
-    if (rows === 0) return tf.tensor2d([], [0, 16], 'int32');
+    if (rows === 0) return tf.tensor2d([], [0, CANDIDATE_WIDTH], 'int32');
     const attrs: LocalArgmaxCandidatesAttrs = { vocabStart, vocabSize, columnMajor };
     return runKernel<tf.Tensor2D>(LocalArgmaxCandidates, { logits: matrix }, attrs);
   });

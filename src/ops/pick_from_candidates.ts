@@ -1,4 +1,5 @@
 import * as tf from '@tensorflow/tfjs-core';
+import { CANDIDATE_WIDTH } from '../common/candidates';
 import { PickFromCandidates } from '../kernel_names';
 import { runKernel } from '../common/run_kernel';
 import { fail, shapeText, toTensor } from '../common/validate';
@@ -23,8 +24,9 @@ export function pickFromCandidates(candidates: tf.Tensor3D | tf.TensorLike): tf.
   return tf.tidy(op, () => {
     const $candidates = toTensor<tf.Tensor3D>(op, 'candidates', candidates, 'int32');
     const [ranks, rows, width] = $candidates.shape;
-    if ($candidates.rank !== 3 || ranks === 0 || width !== 16) {
-      fail(op, 'candidates', 'have shape [ranks, rows, 16], ranks at least 1', `shape ${shapeText($candidates.shape)}`);
+    if ($candidates.rank !== 3 || ranks === 0 || width !== CANDIDATE_WIDTH) {
+      const expected = `have shape [ranks, rows, ${CANDIDATE_WIDTH}], ranks at least 1`;
+      fail(op, 'candidates', expected, `shape ${shapeText($candidates.shape)}`);
     }
     if (rows === 0) return tf.tensor1d([], 'int32');
     return runKernel<tf.Tensor1D>(PickFromCandidates, { candidates: $candidates }, {});

@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs-core';
 import type { PackHalfAttrs, PackHalfInputs } from '../../kernel_names';
 import { PackHalf } from '../../kernel_names';
-import { toHalf } from '../../common/half';
+import { halfRowWords, toHalf } from '../../common/half';
 import { read } from './io';
 
 /** Rounds and packs two elements a word; see `LmHeadTopKInputs.weight`. */
@@ -10,9 +10,9 @@ export const packHalfConfig: tf.KernelConfig = {
   backendName: 'cpu',
   kernelFunc: ({ inputs, attrs }) => {
     const { x } = inputs as PackHalfInputs;
-    const { format, transpose, multipleOf } = attrs as unknown as PackHalfAttrs;
+    const { format, transpose } = attrs as unknown as PackHalfAttrs;
     const [rows, columns] = transpose ? [x.shape[1], x.shape[0]] : x.shape;
-    const words = (Math.ceil(columns / multipleOf) * multipleOf) / 2;
+    const words = halfRowWords(columns);
     const values = read(x);
     const packed = new Int32Array(rows * words);
     for (let row = 0; row < rows; row++) {

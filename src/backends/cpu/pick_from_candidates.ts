@@ -1,8 +1,8 @@
 import * as tf from '@tensorflow/tfjs-core';
+import { Best } from '../../common/candidates';
 import type { PickFromCandidatesInputs } from '../../kernel_names';
 import { PickFromCandidates } from '../../kernel_names';
 import { read } from './io';
-import { Best } from './local_argmax_candidates';
 
 export const pickFromCandidatesConfig: tf.KernelConfig = {
   kernelName: PickFromCandidates,
@@ -14,10 +14,7 @@ export const pickFromCandidatesConfig: tf.KernelConfig = {
     const ids = new Int32Array(rows);
     for (let row = 0; row < rows; row++) {
       const best = new Best();
-      for (let rank = 0; rank < ranks; rank++) {
-        const start = (rank * rows + row) * width;
-        for (let i = start; i < start + width; i += 2) best.offer(values[i], values[i + 1]);
-      }
+      for (let rank = 0; rank < ranks; rank++) best.offerRow(values, (rank * rows + row) * width);
       ids[row] = best.id;
     }
     return tf.tensor(ids, [rows], 'int32');

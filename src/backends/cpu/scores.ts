@@ -1,7 +1,7 @@
 /** Scores of the head in plain JavaScript numbers: what every other implementation is compared with. */
 import type { HeadFormat } from '../../kernel_names';
 import { BinaryLayout } from '../../common/binary_layout';
-import { halfTable, unpackHalf } from '../../common/half';
+import { halfRowWords, halfTable, unpackHalf } from '../../common/half';
 import type { QuantizedRow } from './quantize_activations';
 import { quantizeRow } from './quantize_activations';
 
@@ -35,7 +35,7 @@ export function weightReader(input: Omit<ScorerInput, 'hidden' | 'rows'>): (id: 
   const { format, hiddenSize, vocabSize, weight, transposeWeight } = input;
   if (format === 'bfloat16' || format === 'float16') {
     const table = halfTable(format);
-    const words = 4 * Math.ceil(hiddenSize / 8);
+    const words = halfRowWords(hiddenSize);
     return (id, out) => {
       for (let i = 0; i < hiddenSize; i++) out[i] = unpackHalf(weight, id * words, i, table);
     };

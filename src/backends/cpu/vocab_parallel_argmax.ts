@@ -1,9 +1,9 @@
 import * as tf from '@tensorflow/tfjs-core';
 import type { VocabParallelArgmaxAttrs, VocabParallelArgmaxInputs } from '../../kernel_names';
 import { VocabParallelArgmax } from '../../kernel_names';
+import { Best } from '../../common/candidates';
 import { orderKey } from '../../common/order';
 import { read } from './io';
-import { Best } from './local_argmax_candidates';
 
 /** The shards among a kernel's inputs, in their order: shard0, shard1, ... */
 export function shardList(inputs: VocabParallelArgmaxInputs): tf.TensorInfo[] {

@@ -45,6 +45,8 @@ export interface LmHeadTopKAttrs {
    * exceed this shard. Only on 'tensorflow'.
    */
   group?: number;
+  /** Whether the results come to host memory with the call. Only 'tensorflow' heeds it: elsewhere they are there already. */
+  host?: boolean;
 }
 
 /** Rounds a float32 matrix to 16 bits an element; output int32 [rows, words] (see `LmHeadTopKInputs.weight`). */
@@ -138,4 +140,6 @@ export interface VocabParallelArgmaxAttrs {
   columnMajor: boolean;
   /** Native handle of the processes that hold the other shards; there is one shard here then. Only on 'tensorflow'. */
   group?: number;
+  /** As in `LmHeadTopKAttrs`. */
+  host?: boolean;
 }

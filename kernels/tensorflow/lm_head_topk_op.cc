@@ -1,9 +1,11 @@
-// LmHeadTopK as a TensorFlow op: its definition, and tensors to pointers.
+// LmHeadTopK as a TensorFlow op: its definition, and tensors to pointers. LmHeadTopKHost is the same op with its
+// outputs in host memory, filled when it returns.
 #include <utility>
 #include <vector>
 
 #include "../core/binary_layout.h"
 #include "checks.h"
+#include "host_results.h"
 #include "lm_head_topk.h"
 #include "ops.h"
 
@@ -115,8 +117,19 @@ class LmHeadTopKKernel {
       args.indices = reinterpret_cast<int32_t*>(args.values + args.rows);
     }
     if constexpr (kDevice == Device::kGpu) {
-      if (group != nullptr) return lmHeadTopKGroupGpu(context, args, *group);
-      lmHeadTopKGpu(context, args);
+      const auto run = [&] {
+        if (group != nullptr) return lmHeadTopKGroupGpu(context, args, *group);
+        lmHeadTopKGpu(context, args);
+      };
+      if (!context.isHostOutput(0)) return run();
+      const HostResults results(context, {&values, &indices, &logSumExp});
+      if (k_ > 0) {
+        args.values = results.data<float>(0);
+        args.indices = results.data<int32_t>(1);
+      }
+      if (logSumExp_) args.logSumExp = results.data<float>(2);
+      run();
+      results.bringHome(context, "LmHeadTopK");
     } else {
       lmHeadTopKCpu(args);
     }
@@ -162,13 +175,16 @@ class LmHeadTopKKernel {
 }  // namespace
 
 void registerLmHeadTopK() {
-  defineOp("LmHeadTopK",
-           {"hidden: float", "weight: Tweight", "hidden_scale: num_hidden_scale * float", "bias: num_bias * float"},
-           {"values: float", "indices: int32", "log_sum_exp: num_log_sum_exp * float"},
-           {"Tweight: {float, int32}", "num_hidden_scale: int >= 0 = 0", "num_bias: int >= 0 = 0",
-            "num_log_sum_exp: int >= 0 = 0", "format: string", "k: int >= 0", "group_size: int = 0",
-            "transpose_weight: bool = false", "vocab_start: int = 0", "vocab_size: int = 0", "group: int = 0"});
+  for (const char* op : {"LmHeadTopK", "LmHeadTopKHost"}) {
+    defineOp(op,
+             {"hidden: float", "weight: Tweight", "hidden_scale: num_hidden_scale * float", "bias: num_bias * float"},
+             {"values: float", "indices: int32", "log_sum_exp: num_log_sum_exp * float"},
+             {"Tweight: {float, int32}", "num_hidden_scale: int >= 0 = 0", "num_bias: int >= 0 = 0",
+              "num_log_sum_exp: int >= 0 = 0", "format: string", "k: int >= 0", "group_size: int = 0",
+              "transpose_weight: bool = false", "vocab_start: int = 0", "vocab_size: int = 0", "group: int = 0"});
+  }
   registerKernel<LmHeadTopKKernel>("LmHeadTopK");
+  registerKernel<LmHeadTopKKernel>("LmHeadTopKHost", {}, {"values", "indices", "log_sum_exp"});
 }
 
 }  // namespace lm_head

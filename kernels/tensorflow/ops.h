@@ -26,10 +26,11 @@ inline void defineOp(const char* name, const std::vector<const char*>& inputs, c
 }
 
 template <class Kernel>
-void registerKernel(const char* op, const std::vector<TypeConstraint>& constraints = {}) {
-  KernelRegistration<Kernel, Device::kCpu>::run(op, constraints);
+void registerKernel(const char* op, const std::vector<TypeConstraint>& constraints = {},
+                    const std::vector<const char*>& hostOutputs = {}) {
+  KernelRegistration<Kernel, Device::kCpu>::run(op, constraints, hostOutputs);
 #ifdef LM_HEAD_CUDA
-  KernelRegistration<Kernel, Device::kGpu>::run(op, constraints);
+  KernelRegistration<Kernel, Device::kGpu>::run(op, constraints, hostOutputs);
 #endif
 }
 

@@ -56,6 +56,8 @@ class Tensor {
   int rank() const { return TF_NumDims(tensor_.get()); }
   int64_t dim(int axis) const { return TF_Dim(tensor_.get(), axis); }
   int64_t size() const { return TF_TensorElementCount(tensor_.get()); }
+  // 0 without a tensor, too.
+  int64_t bytes() const { return tensor_ == nullptr ? 0 : static_cast<int64_t>(TF_TensorByteSize(tensor_.get())); }
   // All sizes but the last; the rank is at least 1.
   std::vector<int64_t> leadingShape() const {
     std::vector<int64_t> shape;
@@ -102,6 +104,13 @@ class OpContext {
   }
 
   // Memory for the time of this call, on the device that the op runs on.
+  // Whether the kernel was registered with this output in host memory.
+  bool isHostOutput(int index) const {
+    const bool host = TF_IsHostMemoryOutput(context_, index, status_);
+    status_.check();
+    return host;
+  }
+
   Tensor temporary(int64_t bytes) const {
     TF_AllocatorAttributes attributes{};
     attributes.struct_size = TF_ALLOCATOR_ATTRIBUTES_STRUCT_SIZE;
@@ -167,11 +176,12 @@ struct TypeConstraint {
 };
 
 // Registers `Kernel` for an op: `Kernel(const OpAttributes&)` once for each node, `compute<kDevice>(context)` for each
-// call.
+// call. The outputs named in `hostOutputs` lie in host memory on every device.
 template <class Kernel, Device kDevice>
 class KernelRegistration {
  public:
-  static void run(const char* op, const std::vector<TypeConstraint>& constraints) {
+  static void run(const char* op, const std::vector<TypeConstraint>& constraints,
+                  const std::vector<const char*>& hostOutputs) {
     TF_KernelBuilder* builder =
         TF_NewKernelBuilder(op, kDevice == Device::kGpu ? "GPU" : "CPU", create, compute, destroy);
     Status status;
@@ -179,6 +189,7 @@ class KernelRegistration {
       TF_KernelBuilder_TypeConstraint(builder, constraint.attribute, constraint.type, status);
       status.check();
     }
+    for (const char* output : hostOutputs) TF_KernelBuilder_HostMemory(builder, output);
     TF_RegisterKernelBuilder(op, builder, status);  // takes the builder
     status.check();
   }

@@ -1,7 +1,9 @@
 // LocalArgmaxCandidates, PickFromCandidates, and VocabParallelArgmax, which is both for shards that lie in one process.
+// VocabParallelArgmaxHost is the last with its output in host memory, filled when it returns.
 #include <algorithm>
 #include <memory>
 
+#include "host_results.h"
 #include "ops.h"
 #include "vocab_parallel_argmax.h"
 
@@ -141,6 +143,20 @@ class VocabParallelArgmaxKernel {
     const int64_t rows = attributes_.rows(shards.front());
     const Tensor tokens = context.output(0, TF_INT32, {rows});
     if (rows == 0) return;
+    if constexpr (kDevice == Device::kGpu) {
+      if (context.isHostOutput(0)) {
+        const HostResults results(context, {&tokens});
+        run<kDevice>(context, shards, group.get(), rows, results.data<int32_t>(0));
+        return results.bringHome(context, "VocabParallelArgmax");
+      }
+    }
+    run<kDevice>(context, shards, group.get(), rows, tokens.data<int32_t>());
+  }
+
+ private:
+  template <Device kDevice>
+  void run(const OpContext& context, const std::vector<Tensor>& shards, TensorParallelGroup* group, int64_t rows,
+           int32_t* tokens) const {
     const int64_t lists = group == nullptr ? shards_ : group->worldSize();
     const Tensor candidates = context.temporary(lists * rows * kPairInts * static_cast<int64_t>(sizeof(int32_t)));
     if constexpr (kDevice == Device::kGpu) {
@@ -148,8 +164,8 @@ class VocabParallelArgmaxKernel {
         const int64_t real = std::min(attributes_.vocabSize, attributes_.columns(shards[0]));
         const LocalArgmaxArgs args =
             attributes_.args(shards[0], attributes_.vocabStart, real, candidates.data<int32_t>());
-        if (group != nullptr) return groupArgmaxGpu(context, args, *group, tokens.data<int32_t>());
-        return argmaxGpu(context, args, tokens.data<int32_t>());
+        if (group != nullptr) return groupArgmaxGpu(context, args, *group, tokens);
+        return argmaxGpu(context, args, tokens);
       }
     }
     int64_t firstColumn = 0;
@@ -160,10 +176,9 @@ class VocabParallelArgmaxKernel {
                                               candidates.data<int32_t>() + i * rows * kPairInts));
       firstColumn += columns;
     }
-    pick<kDevice>(context, candidates.data<const int32_t>(), shards_, rows, tokens.data<int32_t>());
+    pick<kDevice>(context, candidates.data<const int32_t>(), shards_, rows, tokens);
   }
 
- private:
   LogitsAttributes attributes_;
   int64_t shards_;
   int64_t group_;
@@ -177,12 +192,15 @@ void registerVocabParallelArgmax() {
            {kFloats, "vocab_start: int = 0", "vocab_size: int", "column_major: bool = false"});
   defineOp("PickFromCandidates", {"candidates: int32"}, {"tokens: int32"}, {});
   registerKernel<PickFromCandidatesKernel>("PickFromCandidates");
-  defineOp("VocabParallelArgmax", {"shards: N * T"}, {"tokens: int32"},
-           {"N: int >= 1", kFloats, "vocab_start: int = 0", "vocab_size: int", "column_major: bool = false",
-            "group: int = 0"});
+  for (const char* op : {"VocabParallelArgmax", "VocabParallelArgmaxHost"}) {
+    defineOp(op, {"shards: N * T"}, {"tokens: int32"},
+             {"N: int >= 1", kFloats, "vocab_start: int = 0", "vocab_size: int", "column_major: bool = false",
+              "group: int = 0"});
+  }
   for (const TF_DataType type : {TF_FLOAT, TF_BFLOAT16, TF_HALF}) {
     registerKernel<LocalArgmaxCandidatesKernel>("LocalArgmaxCandidates", {{"T", type}});
     registerKernel<VocabParallelArgmaxKernel>("VocabParallelArgmax", {{"T", type}});
+    registerKernel<VocabParallelArgmaxKernel>("VocabParallelArgmaxHost", {{"T", type}}, {"tokens"});
   }
 }
 

@@ -32,7 +32,8 @@ export function topKOverTransport(
   const rows = tf.util.sizeFromShape(leading);
   const payload = new Int32Array(rows * (2 * k + Number(logSumExp)));
   if (vocabSize > 0) {
-    const best = runKernel<tf.Tensor[]>(LmHeadTopK, inputs, { ...attrs, k: Math.min(k, vocabSize) });
+    const own: LmHeadTopKAttrs = { ...attrs, k: Math.min(k, vocabSize), host: true };
+    const best = runKernel<tf.Tensor[]>(LmHeadTopK, inputs, own);
     new Parts(payload, rows, k).set(best.map((tensor) => tensor.dataSync()));
   }
   const shards = exchange(op, transport, { rows, k, logSumExp, vocabStart, vocabSize }, payload);

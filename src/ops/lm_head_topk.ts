@@ -31,6 +31,8 @@ export interface LmHeadTopKOptions {
   logSumExp?: boolean;
   /** The processes that hold the other shards: a `TensorParallelGroup`, or a transport of your own. Default: none. */
   group?: ShardGroup;
+  /** Whether the call waits for the results and brings them to host memory, so that reading them is free. Default false. */
+  host?: boolean;
 }
 
 export type LmHeadTopKResult = {
@@ -71,6 +73,13 @@ export type LmHeadTopKLogSumExpResult = Required<LmHeadTopKResult>;
  * const {values, indices} = lmHeadTopK(hidden, shard, 50, {group});  // the same hidden in every rank
  * ```
  *
+ * With `host` the call returns when the results lie in host memory: one copy and one wait for all of them, where `dataSync`
+ * takes both for each. For results that are read at once, such as the next token:
+ *
+ * ```js
+ * const token = lmHeadTopK(hidden, head, 1, {host: true}).indices.dataSync()[0];
+ * ```
+ *
  * The order: NaN first, then the larger score, and of equal scores the lower id (-0 equals +0). So the result for k is
  * a prefix of the result for k + 1. A row's values and ids depend on neither the other rows nor their number.
  *
@@ -81,9 +90,10 @@ export type LmHeadTopKLogSumExpResult = Required<LmHeadTopKResult>;
  * @param k integer in [0, vocabSize].
  * @param options `bias` float32 [vocabSize]; `transposeWeight` if the plain matrix is [hiddenSize, vocabSize];
  *     `vocabStart` (default: `head.vocabStart`, or 0), added to the ids, with vocabStart + vocabSize <= 2^31 - 1;
- *     `logSumExp` (default false); `group`, with which `head`, `bias` and `vocabStart` are about this rank's shard, and k may
- *     exceed it, but not the whole vocabulary (over NCCL only heads of `LmHead.shard` know that; with others, entries without
- *     an id are -Infinity and -1). Every rank has to make the same call, in the same order as its other calls.
+ *     `logSumExp` (default false); `host` (default false), which changes no number; `group`, with which `head`, `bias` and
+ *     `vocabStart` are about this rank's shard, and k may exceed it, but not the whole vocabulary (over NCCL only heads of
+ *     `LmHead.shard` know that; with others, entries without an id are -Infinity and -1). Every rank has to make the same call,
+ *     in the same order as its other calls.
  * @returns `values` float32 [..., k] and `indices` int32 [..., k]; with k = 0, or a leading dimension of 0, both are
  *     empty. With `logSumExp: true` also `logSumExp` float32 [...]: within 1e-5 (relative, or absolute below 1) of the
  *     exact log(sum of exp(score)) of all vocabSize float32 scores of the row, and never less than the best of them. It
@@ -126,8 +136,8 @@ export function topKOfHead(
 ): LmHeadTopKResult {
   const makesTensors = ![hidden, head, options?.bias].every(isReady);
   return runInGroup(op, options, makesTensors, () => {
-    checkOptions(op, options, ['bias', 'transposeWeight', 'vocabStart', 'logSumExp', 'group']);
-    const { vocabStart = head instanceof LmHead ? head.vocabStart : 0, logSumExp = false } = options;
+    checkOptions(op, options, ['bias', 'transposeWeight', 'vocabStart', 'logSumExp', 'group', 'host']);
+    const { vocabStart = head instanceof LmHead ? head.vocabStart : 0, logSumExp = false, host = false } = options;
     const exchange = resolveGroup(op, options.group);
     const resolved = resolveHead(op, headArgument, head, options);
     const { vocabSize, hiddenSize } = resolved;
@@ -136,7 +146,8 @@ export function topKOfHead(
     checkInteger(op, 'k', k, 0, exchange === undefined ? vocabSize : largestK(head, $hidden.size / hiddenSize));
     checkInteger(op, 'vocabStart', vocabStart, 0, MAX_VOCAB_END - vocabSize);
     checkBoolean(op, 'logSumExp', logSumExp);
-    return runTopK(op, { hidden: $hidden }, resolved, { k, vocabStart, logSumExp }, exchange);
+    checkBoolean(op, 'host', host);
+    return runTopK(op, { hidden: $hidden }, resolved, { k, vocabStart, logSumExp, host }, exchange);
   });
 }
 
@@ -155,7 +166,7 @@ export function runTopK(
   op: string,
   inputs: { hidden: tf.Tensor; hiddenScale?: tf.Tensor },
   head: HeadData,
-  { k, vocabStart, logSumExp }: Pick<LmHeadTopKAttrs, 'k' | 'vocabStart' | 'logSumExp'>,
+  { k, vocabStart, logSumExp, host }: Pick<LmHeadTopKAttrs, 'k' | 'vocabStart' | 'logSumExp' | 'host'>,
   exchange?: Exchange,
 ): LmHeadTopKResult {
   const leading = inputs.hidden.shape.slice(0, -1);
@@ -163,7 +174,7 @@ export function runTopK(
   if (rows === 0 || (k === 0 && !logSumExp)) return emptyResult(leading, k, logSumExp);
   const { format, groupSize, transposeWeight } = head;
   const vocabSize = format === 'binary' ? head.vocabSize : 0;
-  const attrs: LmHeadTopKAttrs = { format, k, groupSize, vocabSize, transposeWeight, vocabStart, logSumExp };
+  const attrs: LmHeadTopKAttrs = { format, k, groupSize, vocabSize, transposeWeight, vocabStart, logSumExp, host };
   // Written out: a spread after another property costs each call more than a microsecond.
   const { hidden, hiddenScale } = inputs;
   const { weight, bias } = head.tensors;

@@ -6,12 +6,14 @@ import type { LocalArgmaxCandidatesOptions } from './local_argmax_candidates';
 import { checkArgmaxOptions, checkVocab, toLogits } from './local_argmax_candidates';
 import { runKernel } from '../common/run_kernel';
 import { resolveGroup, runInGroup } from '../group/shard_exchange';
-import { fail, shapeText } from '../common/validate';
+import { checkBoolean, fail, shapeText } from '../common/validate';
 import { argmaxOverTransport } from '../group/vocab_parallel_argmax_group';
 
 export interface VocabParallelArgmaxOptions extends LocalArgmaxCandidatesOptions {
   /** The processes that hold the other shards: a `TensorParallelGroup`, or a transport of your own. Default: none. */
   group?: ShardGroup;
+  /** Whether the call waits for the ids and brings them to host memory, so that reading them is free. Default false. */
+  host?: boolean;
 }
 
 /**
@@ -33,9 +35,10 @@ export interface VocabParallelArgmaxOptions extends LocalArgmaxCandidatesOptions
  *     ids, which may differ in their number of columns alone. With `columnMajor` each is float32 [columns, rows], that
  *     is, [rows, columns] in column-major order.
  * @param options `vocabStart` (default 0), id of the first column; `vocabSize` (default: all), how many columns count, of
- *     all shards together: padding from there on never wins; `columnMajor` (default false); `group`, with which `logits` is
- *     this rank's shard alone, `vocabStart` and `vocabSize` are about it, and either may have no column (the rank offers
- *     nothing then). Every rank has to make the same call, in the same order as its other calls.
+ *     all shards together: padding from there on never wins; `columnMajor` (default false); `host` (default false), with
+ *     which the call returns when the ids lie in host memory, so that `dataSync` costs nothing more; `group`, with which
+ *     `logits` is this rank's shard alone, `vocabStart` and `vocabSize` are about it, and either may have no column (the rank
+ *     offers nothing then). Every rank has to make the same call, in the same order as its other calls.
  * @returns int32 [...], or [rows] with `columnMajor`: ids counted from `vocabStart`.
  * @throws Error on a wrong rank, shape or dtype, a disposed tensor, no shards, options out of range or unknown; with
  *     `group` also when it is closed or fails, and when its ranks make different calls or hold the same ids.
@@ -49,8 +52,9 @@ export function vocabParallelArgmax(
   const op = 'vocabParallelArgmax';
   const makesTensors = !(logits instanceof tf.Tensor && logits.rank === 2);
   return runInGroup(op, options, makesTensors, () => {
-    checkArgmaxOptions(op, options, ['group']);
-    const { vocabStart = 0, columnMajor = false } = options;
+    checkArgmaxOptions(op, options, ['group', 'host']);
+    const { vocabStart = 0, columnMajor = false, host = false } = options;
+    checkBoolean(op, 'host', host);
     const exchange = resolveGroup(op, options.group);
     if (options.group !== undefined && isShardList(logits)) {
       fail(op, 'logits', "be one tensor, this rank's shard, when group is set", `an array of ${logits.length}`);
@@ -70,7 +74,7 @@ export function vocabParallelArgmax(
     const columns = shards.reduce((sum, shard) => sum + shard.columns, 0);
     const vocabSize = checkVocab(op, options, columns, least);
     if (rows === 0) return tf.tensor([], leading, 'int32');
-    const attrs: VocabParallelArgmaxAttrs = { vocabStart, vocabSize, columnMajor };
+    const attrs: VocabParallelArgmaxAttrs = { vocabStart, vocabSize, columnMajor, host };
     let ids: tf.Tensor;
     if (exchange !== undefined && 'transport' in exchange) {
       ids = argmaxOverTransport(op, exchange.transport, shards[0].matrix, rows, attrs);

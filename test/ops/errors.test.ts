@@ -111,13 +111,14 @@ const TOP_K: Fault[] = [
   ['a second bias', "'bias' must be left out with an LmHead that has a bias of its own, but got a second one", (f) => lmHeadTopK(f.hidden, f.biasedHead, 1, { bias: f.bias })],
   ['transposeWeight with a head', "'transposeWeight' must be left out with an LmHead, which knows its layout, but got false", (f) => lmHeadTopK(f.hidden, f.head, 1, { transposeWeight: false })],
   ['transposeWeight that is no boolean', "'transposeWeight' must be true or false, but got 1", (f) => lmHeadTopK(f.hidden, f.weight, 1, { transposeWeight: untyped(1) })],
+  ['host that is no boolean', "'host' must be true or false, but got 'yes'", (f) => lmHeadTopK(f.hidden, f.head, 1, { host: untyped('yes') })],
   ['logSumExp that is no boolean', "'logSumExp' must be true or false, but got 1", (f) => lmHeadTopK(f.hidden, f.head, 1, { logSumExp: untyped(1) })],
   ['a matrix the other way round', "'hidden' must have inner size 5 (the head's hiddenSize), but got shape [2,64]", (f) => lmHeadTopK(f.hidden, f.weight, 1, { transposeWeight: true })],
   ['a negative vocabStart', "'vocabStart' must be an integer in [0, 2147483642], but got -1", (f) => lmHeadTopK(f.hidden, f.head, 1, { vocabStart: -1 })],
   ['a NaN vocabStart', "'vocabStart' must be an integer in [0, 2147483642], but got NaN", (f) => lmHeadTopK(f.hidden, f.head, 1, { vocabStart: NaN })],
   ['a fractional vocabStart', "'vocabStart' must be an integer in [0, 2147483642], but got 0.5", (f) => lmHeadTopK(f.hidden, f.head, 1, { vocabStart: 0.5 })],
   ['a vocabStart whose ids overflow', "'vocabStart' must be an integer in [0, 2147483642], but got 2147483643", (f) => lmHeadTopK(f.hidden, f.head, 1, { vocabStart: 2 ** 31 - 5 })],
-  ['an unknown option', "'options' must have no other keys than bias, transposeWeight, vocabStart, logSumExp, group, but got 'softcap'", (f) => lmHeadTopK(f.hidden, f.head, 1, untyped({ softcap: 1 }))],
+  ['an unknown option', "'options' must have no other keys than bias, transposeWeight, vocabStart, logSumExp, group, host, but got 'softcap'", (f) => lmHeadTopK(f.hidden, f.head, 1, untyped({ softcap: 1 }))],
   ['options that are a tensor', "'options' must be an object, but got a float32 tensor of shape [5]", (f) => lmHeadTopK(f.hidden, f.head, 1, untyped(f.bias))],
   ['options that are null', "'options' must be an object, but got null", (f) => lmHeadTopK(f.hidden, f.head, 1, untyped(null))],
 ];
@@ -234,10 +235,11 @@ const ARGMAX: Fault[] = [
   ['a NaN vocabSize', "'vocabSize' must be an integer in [1, 64], but got NaN", (f) => vocabParallelArgmax(f.hidden, { vocabSize: NaN })],
   ['a vocabStart whose ids overflow', "'vocabStart' must be an integer in [0, 2147483583], but got 2147483584", (f) => vocabParallelArgmax(f.hidden, { vocabStart: 2 ** 31 - 64 })],
   ['a fractional vocabStart', "'vocabStart' must be an integer in [0, 2147483583], but got 0.5", (f) => vocabParallelArgmax(f.hidden, { vocabStart: 0.5 })],
+  ['host that is no boolean', "'host' must be true or false, but got 1", (f) => vocabParallelArgmax(f.hidden, { host: untyped(1) })],
   ['columnMajor that is no boolean', "'columnMajor' must be true or false, but got 'F'", (f) => vocabParallelArgmax(f.hidden, { columnMajor: untyped('F') })],
   ['column-major logits of rank 1', "'logits' must have shape [columns, rows] when columnMajor is set, but got shape [5]", (f) => vocabParallelArgmax(f.bias, { columnMajor: true })],
   ['column-major logits without columns', "'logits' must have at least one column, but got shape [0,5]", () => vocabParallelArgmax(tf.ones([0, 5]), { columnMajor: true })],
-  ['an unknown option', "'options' must have no other keys than vocabStart, vocabSize, columnMajor, group, but got 'axis'", (f) => vocabParallelArgmax(f.hidden, untyped({ axis: 1 }))],
+  ['an unknown option', "'options' must have no other keys than vocabStart, vocabSize, columnMajor, group, host, but got 'axis'", (f) => vocabParallelArgmax(f.hidden, untyped({ axis: 1 }))],
 ];
 
 // prettier-ignore

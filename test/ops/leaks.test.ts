@@ -24,8 +24,10 @@ describeEachBackend('1000 calls leave nothing behind', () => {
   it.each(FORMATS)('lmHeadTopK, %s', (format) => {
     const { hidden, head, dispose } = inject(format, [randomFloats(50, 1), randomFloats(50, 2)]);
     const once = (given: LmHead) => {
-      const { values, indices } = lmHeadTopK(hidden, given, 5);
-      tf.dispose([values, indices]);
+      for (const host of [false, true]) {
+        const { values, indices } = lmHeadTopK(hidden, given, 5, { host });
+        tf.dispose([values, indices]);
+      }
     };
     once(head); // moves the inputs to the device
     const before = counts();
@@ -67,6 +69,7 @@ describeEachBackend('1000 calls leave nothing behind', () => {
     const shards = [tf.tensor2d(randomFloats(20, 3), [2, 10]), tf.tensor2d(randomFloats(20, 4), [2, 10])];
     const once = () => {
       vocabParallelArgmax(shards).dispose();
+      vocabParallelArgmax(shards[0], { host: true }).dispose();
       tf.tidy(() => {
         const candidates = shards.map((shard) => localArgmaxCandidates(shard));
         pickFromCandidates(tf.stack(candidates) as tf.Tensor3D);

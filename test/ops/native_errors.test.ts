@@ -60,8 +60,11 @@ const FAULTS: [what: string, message: string, call: (f: Fixture) => unknown][] =
   ['LmHeadTopK: hidden_scale with a dense head', "LmHeadTopK: input 'hidden_scale' needs format binary", (f) => rawTopK({ hidden: f.hidden, weight: f.weight, hiddenScale: f.hiddenScale }, { format: 'float32', groupSize: 0, vocabSize: 0 })],
   ['LmHeadTopK: floats for a binary head', "LmHeadTopK: input 'weight' must be int32 for format binary, but got float32", (f) => rawTopK({ hidden: f.hidden, weight: f.weight }, {})],
   ['LmHeadTopK: a vocab_start beyond all integers', "LmHeadTopK: attribute 'vocab_start' must be at least 0 and keep ids below 2^31 - 1, but got 9007199254740991", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { vocabStart: Number.MAX_SAFE_INTEGER })],
+  ['LmHeadTopK with host: a k over the vocabulary', "LmHeadTopK: attribute 'k' must be 0 to 5, but got 6", (f) => rawTopK({ hidden: f.hidden, weight: packed() }, { k: 6, host: true })],
+  ['LmHeadTopK with host: floats for a binary head', "LmHeadTopK: input 'weight' must be int32 for format binary, but got float32", (f) => rawTopK({ hidden: f.hidden, weight: f.weight }, { host: true })],
   ['LocalArgmaxCandidates: a negative vocab_size', "LocalArgmaxCandidates: attribute 'vocab_size' must be at least 0, but got -1", (f) => runKernel(LocalArgmaxCandidates, { logits: f.hidden }, { vocabStart: 0, vocabSize: -1, columnMajor: false })],
   ['VocabParallelArgmax: a vocab_start whose ids overflow', "VocabParallelArgmax: attribute 'vocab_start' must be at least 0 and keep ids below 2^31 - 1, but got 2147483584", (f) => runKernel(VocabParallelArgmax, { shard0: f.hidden }, { vocabStart: 2 ** 31 - 64, vocabSize: 64, columnMajor: false })],
+  ['VocabParallelArgmax with host: shards of other rows', "VocabParallelArgmax: every shard must have rank 2 and the rows of the first, of shape [2,64], but shard 1 has shape [5,64]", (f) => runKernel(VocabParallelArgmax, { shard0: f.hidden, shard1: f.weight }, { vocabStart: 0, vocabSize: 128, columnMajor: false, host: true })],
 ];
 
 describe('native errors on tensorflow', () => {

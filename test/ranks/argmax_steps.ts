@@ -28,7 +28,8 @@ export function argmaxSteps(group: ShardGroup): Omit<RankReport, 'device'> {
   const start = Date.now();
   for (let step = 0; step < STEPS; step++) {
     const { shard, vocabStart, vocabSize, tokens } = cases[Math.floor(next() * cases.length)];
-    const actual = tf.tidy(() => vocabParallelArgmax(shard, { vocabStart, vocabSize, group }).dataSync());
+    const options = { vocabStart, vocabSize, group, host: step % 2 === 0 };
+    const actual = tf.tidy(() => vocabParallelArgmax(shard, options).dataSync());
     digest.add(actual);
     if (String(Array.from(actual)) !== String(tokens)) {
       return {

@@ -8,7 +8,7 @@ export const lmHeadTopKConfig: KernelConfig = {
   backendName: 'tensorflow',
   kernelFunc: ({ inputs, attrs, backend }) => {
     const { hidden, weight, hiddenScale, bias } = inputs as LmHeadTopKInputs;
-    const { format, k, groupSize, vocabSize, transposeWeight, vocabStart, logSumExp, group } =
+    const { format, k, groupSize, vocabSize, transposeWeight, vocabStart, logSumExp, group, host } =
       attrs as unknown as LmHeadTopKAttrs;
     // Defaults are left to the op, and Tweight to TensorFlow, which sees the tensor: an attribute costs host time.
     const opAttrs: OpAttrs = { format, k };
@@ -23,6 +23,6 @@ export const lmHeadTopKConfig: KernelConfig = {
     const tensors = [hidden, weight];
     if (hiddenScale) tensors.push(hiddenScale);
     if (bias) tensors.push(bias);
-    return runOp(backend, LmHeadTopK, opAttrs, tensors, logSumExp ? 3 : 2);
+    return runOp(backend, host ? `${LmHeadTopK}Host` : LmHeadTopK, opAttrs, tensors, logSumExp ? 3 : 2);
   },
 };

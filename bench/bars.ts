@@ -1,7 +1,7 @@
 /** What the measured times have to reach. GPU bars are about an H200. */
 import type { HeadFormat } from '../src/kernel_names';
 import type { Row } from './results';
-import { sameShape } from './results';
+import { sameShape, sameTrial } from './results';
 import { BERT, DENSE_FORMATS, FORMATS, K, LARGE, SHARD, SHARD_ROWS, SMALL, TINY, type Shape } from './trials';
 
 export interface Bar {
@@ -76,6 +76,7 @@ function gpuBars(rows: Row[]): Bar[] {
     ...scratchBars(rows),
     ...argmaxBars(rows),
     ...overheadBars(rows),
+    ...homeBars(rows),
   ];
 }
 
@@ -216,6 +217,19 @@ function overheadBars(rows: Row[]): Bar[] {
     atMost('tfjs op: host time of a call, at worst / tf.neg', 1.3, atWorst(hosts)),
     atMost('tfjs op: first call', 50, atWorst(firsts), 'ms'),
   ];
+}
+
+/** Values and ids with the option host: the slowest of all formats and sizes counts. */
+function homeBars(rows: Row[]): Bar[] {
+  const ofOp = (measure: Row['measure']) =>
+    rows.filter((row) => row.op === 'lm_head_topk_op' && row.measure === measure);
+  const above = ofOp('sync').flatMap((row) =>
+    ofOp('stream')
+      .filter((unread) => sameTrial(unread, row))
+      .map((unread) => row.us - unread.us),
+  );
+  const worst = above.length === 0 ? undefined : Math.max(...above);
+  return [atMost('tfjs op: a token brought home, above the time without reading, at worst', 40, worst, 'us')];
 }
 
 /** Set for two GPUs. */

@@ -8,9 +8,10 @@ import type { ArgmaxTrial, Data, StepOp, Trial } from './trials';
  * - 'host': calls in a loop, results not read, divided by the number of calls
  * - 'stream': the same, until the last result is there
  * - 'dataSync': one call and reading its values and indices
+ * - 'sync': the same with the option `host`, which brings them home with the call
  * - 'first': the first call of a process, and reading its result
  */
-export type Measure = 'host' | 'stream' | 'dataSync' | 'first';
+export type Measure = 'host' | 'stream' | 'dataSync' | 'sync' | 'first';
 
 export interface Row extends Trial {
   /**

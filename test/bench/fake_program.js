@@ -119,6 +119,7 @@ function opTimes({ trials, onlyTfjs }) {
   print({ trial: trials[0], measure: 'first', ...(onlyTfjs ? { tfjs: 1 } : { us: 9000 }) });
   for (const trial of trials) {
     const stock = floor({ ...trial, format: 'float32' }) * 2.8;
+    if (!onlyTfjs) print({ trial, measure: 'sync', us: floor(trial) + 35 });
     for (const measure of ['host', 'stream', 'dataSync']) {
       const us = measure === 'host' ? 20 : floor(trial) + (measure === 'stream' ? 5 : 45);
       print({ trial, measure, ...(!onlyTfjs && { us }), tfjs: measure === 'host' ? 55 : stock, tfjsNeg: 18 });

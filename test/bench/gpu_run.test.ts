@@ -66,6 +66,8 @@ describe('a benchmark run on a GPU', () => {
     expect(verdictOf('argmax of a shard of 32768, 8 rows: ')).toEqual(['met']);
     expect(verdictOf('argmax of a shard of 32768, 64 rows: ')).toEqual(['met']);
     expect(verdictOf('tfjs op: first call')).toEqual(['met']);
+    const home = bars.find(({ text }) => text.startsWith('tfjs op: a token brought home'));
+    expect([home?.verdict, home?.value]).toEqual(['met', expect.closeTo(30)]);
     const slow = rows.map((row) => (row.k === 50 && row.rows === 1 ? { ...row, us: row.us * 1.1 } : row));
     const after = judge(slow, 'gpu').find(({ text }) => text === 'bfloat16, 1 row, k = 50: time / floor');
     expect(after?.verdict).toBe('missed');

@@ -88,32 +88,6 @@ __device__ inline Key boundOfBest(const Keys& keys, int wanted, int most, int lo
   return found;
 }
 
-// Keeps the keys of a list that reach `bound`, in place, by a warp; returns how many. Four loads at a time, for the
-// list may be in global memory.
-__device__ inline int keepReaching(Key* list, int count, Key bound) {
-  constexpr int kLoads = 4;
-  const int lane = threadIdx.x % 32;
-  int kept = 0;
-  for (int base = 0; base < count; base += kLoads * 32) {
-    Key keys[kLoads];
-#pragma unroll
-    for (int load = 0; load < kLoads; ++load) {
-      const int i = base + load * 32 + lane;
-      keys[load] = i < count ? list[i] : kWorstKey;
-    }
-    __syncwarp();  // a slot is overwritten only after it was read
-#pragma unroll
-    for (int load = 0; load < kLoads; ++load) {
-      const bool keep = keys[load] != kWorstKey && keys[load] >= bound;
-      const unsigned lanes = __ballot_sync(0xffffffffu, keep);
-      if (keep) list[kept + __popc(lanes & ((1u << lane) - 1))] = keys[load];
-      kept += __popc(lanes);
-    }
-  }
-  __syncwarp();
-  return kept;
-}
-
 // --- by a block ---
 
 // Shared memory that a block needs.

@@ -71,7 +71,7 @@ cudaError_t launchRows(const Plan& plan, void* scratchMemory, cudaStream_t strea
   sweep.topK.keep = plan.keep;
   sweep.topK.listCapacity = plan.listCapacity;
   sweep.topK.listsMayFill = plan.listsMayFill;
-  sweep.topK.oneTile = plan.tiling.tiles <= plan.blocks;
+  sweep.topK.fewTiles = plan.tiling.tiles <= 2 * plan.blocks;
   sweep.topK.lists = plan.sharedLists ? nullptr : buffers.lists;
   sweep.topK.pool = buffers.pool;
   MergeParams merge{};
@@ -88,7 +88,7 @@ cudaError_t launchRows(const Plan& plan, void* scratchMemory, cudaStream_t strea
   for (int64_t done = 0; done < args.k; done += plan.k) {
     merge.k = sweep.topK.k = static_cast<int>(std::min<int64_t>(args.k - done, plan.k));
     merge.kBefore = done;
-    merge.mayCut = plan.keep < merge.k;
+    merge.mayCut = plan.mayCut && plan.keep < merge.k;
     sweep.topK.bounds = done == 0 ? nullptr : buffers.bounds;
     const bool logSums = done == 0 && plan.termsOfRow > 0;
     sweep.logSumExp = merge.logSumExp = {logSums ? buffers.terms : nullptr, plan.termsOfRow};

@@ -22,7 +22,7 @@ template <class Mainloop>
 class Reductions {
  public:
   static constexpr int kThreads = Mainloop::kWorkers;
-  using Best = TopK<kThreads, Mainloop::kSeedIds>;
+  using Best = TopK<kThreads, Mainloop::kSeedsOf>;
   using LogSums = LogSumExp<kThreads, Mainloop::kUnitIds>;
 
   __device__ Reductions(Best& topK, LogSums& logSumExp, int rows) : topK(topK), logSumExp(logSumExp), rows_(rows) {}
@@ -47,7 +47,7 @@ class Reductions {
         sums[i][half] = isScored ? score : -INFINITY;
       }
     }
-    topK.raiseThresholds(sums);
+    topK.raiseThresholds(ids, sums, scored);
     uint32_t candidates = 0;
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
@@ -57,7 +57,7 @@ class Reductions {
       for (const int half : {0, 1}) candidates |= static_cast<uint32_t>(!(sums[i][half] < least)) << (2 * i + half);
     }
     if (logSumExp.wanted() && unit != kNoUnit) logSumExp.add(sums, unit, firstRow, scoredRows);
-    topK.offer(ids, sums, candidates & scored, firstRow);
+    topK.offer(ids, sums, scored, candidates & scored, firstRow);
   }
 
   Best& topK;

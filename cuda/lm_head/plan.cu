@@ -91,9 +91,12 @@ cudaError_t Plan::make(const LmHeadTopKArgs& args, const Tuning& tuning, Plan* m
   if (tuning.listCapacity > 0)
     plan.listCapacity = static_cast<int>(std::min<int64_t>(plan.listCapacity, std::max<int64_t>(tuning.listCapacity, keep + 48)));
   plan.listsMayFill = plan.listCapacity < ids;
+  // A list that holds all ids is handed over as it is, or as much of it as can be wanted.
+  if (!plan.listsMayFill && tuning.keep == 0) keep = std::min<int64_t>(plan.k, ids);
+  plan.mayCut = keep < std::min<int64_t>(plan.k, ids);
   plan.keep = static_cast<int>(keep);
   // What all blocks hand over; and what a second sweep may find, of k / keep blocks all ids.
-  const int64_t rescanned = plan.mayCut() ? plan.k + plan.k / keep * (ids - keep) : 0;
+  const int64_t rescanned = plan.mayCut ? plan.k + plan.k / keep * (ids - keep) : 0;
   plan.poolCapacity = static_cast<int>(std::min(args.vocabSize, std::max(blocks * std::min(keep, ids), rescanned)));
   *made = plan;
   return cudaSuccess;

@@ -75,6 +75,7 @@ struct Plan {
   int listCapacity;  // of a row and block
   bool listsMayFill;
   bool sharedLists;
+  bool mayCut;  // blocks may lose keys for want of room
   int poolCapacity;  // of a row
   int publishedRank;
   int64_t termsOfRow;  // of logSumExp
@@ -82,7 +83,6 @@ struct Plan {
   // cudaErrorNotSupported where no variant serves the call.
   static cudaError_t make(const LmHeadTopKArgs& args, const Tuning& tuning, Plan* plan);
 
-  bool mayCut() const { return keep < k; }
   size_t sweepSharedBytes() const {
     return shape.sharedBytes + shape.reductionBytes(sharedLists ? listCapacity : 0, termsOfRow > 0);
   }

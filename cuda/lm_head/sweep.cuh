@@ -2,7 +2,7 @@
 // of a tile, the epilogue scores of them, and reductions keep what is wanted.
 //
 // A main loop has: `Params`; kThreads, of which the first kWorkers score, and the others only copy; kTileVocab,
-// kSmallTileVocab, kUnitIds (see MainloopShape), kSeedIds (see
+// kSmallTileVocab, kUnitIds (see MainloopShape), kSeedsOf (see
 // TopK); a constructor that all threads run, with the shared memory and the
 // block's rows, and `sharedBytes()`, a multiple of 8; kStartsEarly: whether that runs before the kernel in front has
 // ended: then `startWork()` waits for it, and `produce()` where it must; `produce()`, all that the threads behind the

@@ -16,7 +16,7 @@ class BinaryMainloop {
   static constexpr int kRows = kHiddenRows;
   static constexpr int kWorkers = Stream::kWorkers, kThreads = kWorkers + (Stream::kBulkCopies ? kProducers : 0);
   static constexpr int kTileVocab = Stream::kTileVocab, kUnitIds = Stream::kUnitIds;
-  static constexpr int kSeedIds = kHiddenRows >= 8 && Stream::kWarpIds == Stream::kUnitIds ? 4 : 0;
+  static constexpr int kSeedsOf = kHiddenRows >= 8 && Stream::kWarpIds == Stream::kUnitIds ? kTileVocab : 0;
   static constexpr bool kDynamicTiles = Stream::kDynamicTiles, kDealtTiles = false;
 
   static __host__ __device__ size_t sharedBytes(const BinaryLayout& layout) {

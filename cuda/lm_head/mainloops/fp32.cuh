@@ -34,7 +34,7 @@ class Fp32Mainloop : public OwnTiles {
   struct Params {};
   static constexpr bool kStartsEarly = false;
   static constexpr int kThreads = 512, kWorkers = kThreads, kTileVocab = 128, kSmallTileVocab = 64, kUnitIds = kFp32Ids,
-                       kSeedIds = 0;
+                       kSeedsOf = 0;
 
   // Hidden rows are padded with zeros to whole chunks.
   static __host__ __device__ size_t sharedBytes(int64_t hiddenSize) {

@@ -15,7 +15,7 @@ class Fp32RowsMainloop : public OwnTiles {
     const SplitRow* splitRows;
   };
   static constexpr int kThreads = kThreadCount, kWorkers = kThreads, kTileVocab = 128, kSmallTileVocab = 64, kUnitIds = 16,
-                       kSeedIds = 0;
+                       kSeedsOf = 0;
 
   __device__ size_t sharedBytes() const { return 0; }
 

@@ -38,7 +38,7 @@ class MmaHalfMainloop : public OwnTiles {
  public:
   using Params = SplitParams;
   static constexpr bool kStartsEarly = false;
-  static constexpr int kThreads = 256, kWorkers = kThreads, kTileVocab = 128, kSmallTileVocab = 128, kUnitIds = 16, kSeedIds = 2;
+  static constexpr int kThreads = 256, kWorkers = kThreads, kTileVocab = 128, kSmallTileVocab = 128, kUnitIds = 16, kSeedsOf = kTileVocab;
   static constexpr int kRows = 4 * kColumnTiles;
   static constexpr int kSteps = kChunk / 32;
   static constexpr int kWeightBytes = kTileVocab * kChunk * 2;

@@ -27,7 +27,7 @@ class WgmmaDense : public OwnTiles {
   using Params = WgmmaParams;
   static constexpr int kRows = kRowCount, kColumns = 2 * kRows, kChunk = 128 / sizeof(Number);
   static constexpr int kTileVocab = kWarpgroups * kGroupIds, kSmallTileVocab = kGroupIds, kUnitIds = 16,
-                       kSeedIds = kWarpgroups;
+                       kSeedsOf = kTileVocab;
   static constexpr bool kStartsEarly = true, kDealtTiles = true;
   // Where sums need more registers than an even share, a whole warpgroup of producers gives up its own.
   static constexpr bool kMovesRegisters = kWarpgroups == 4;
@@ -72,8 +72,8 @@ class WgmmaDense : public OwnTiles {
   __device__ void produce() {
     if constexpr (kMovesRegisters) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kProducerRegisters));
     if (threadIdx.x != kWorkers || blockIdx.x >= tiling_.tiles) return;
-    // Weights may come before the kernel in front, which makes parts, has ended: as many as that takes anyway.
-    const int early = min(kStages / 2, chunks_);
+    // Weights come before the kernel in front, which makes parts, has ended.
+    const int early = min(kStages, chunks_);
     for (int chunk = 0; chunk < early; ++chunk) copyWeights(tiling_.at(blockIdx.x), chunk, chunk);
     waitForPreviousKernel();
     for (int64_t index = blockIdx.x; index < tiling_.tiles; index += gridDim.x) {

@@ -20,16 +20,16 @@ struct TopKParams {
   int keep;            // keys of a row that a block never cuts off; at least `publishedRank` and at most k
   int listCapacity;    // of a row and block
   bool listsMayFill;   // some list may have less room than a block has ids
-  bool oneTile;        // no block has more than one tile
+  bool fewTiles;       // of a block: too few for blocks to learn of each other while they sweep
   Key* lists;          // [rows, gridDim.x, listCapacity], or null: lists are in shared memory
   const Key* bounds;   // [rows]: only keys below are wanted; null in the first sweep
   bool rescan;         // serves only rows with a rescanBound; their lists are the pool itself
   RowPool pool;
 };
 
-// kThreads: those of the block that score. kSeedIds: 0, or the best of each so many ids of a block's first tile, whose
-// scores are one fragment for each warp, give thresholds before any of them is appended.
-template <int kThreads, int kSeedIds>
+// kThreads: those of the block that score. kSeedsOf: ids of a tile, whose scores are one fragment for each warp; the
+// better ones of each pair, the seeds, give thresholds before more of the tile is appended than there is room for. Or 0.
+template <int kThreads, int kSeedsOf>
 class TopK {
  public:
   // Shared memory: state of each row and seeds, then lists of `sharedKeys` keys.
@@ -64,25 +64,27 @@ class TopK {
       if (!served(row)) least = kAboveAllKeys;
       setThreshold(row, least);
     }
+    published_ = false;
   }
 
   // All workers: `done` tiles lie behind the one that begins.
   __device__ void beginTile(int done) {
-    raisesNext_ = (done & (done - 1)) == 0 && !params_.rescan && params_.pool.blocks > 1;
+    raisesNext_ = done > 0 && (done & (done - 1)) == 0 && !params_.rescan && params_.pool.blocks > 1;
     seedsNext_ = done == 0 && !params_.rescan;
+    seeded_ = false;
   }
 
-  // All workers, together, before a fragment's candidates are chosen: raises thresholds where it is time to.
+  // All workers, together, before a fragment's candidates are chosen: raises thresholds where it is time to. `scored`: a
+  // bit (2 * pair + half) for each score that is there.
   template <int kPairs>
-  __device__ void raiseThresholds(const float (&scores)[kPairs][2]) {
-    if constexpr (kSeedIds > 0 && kPairs > 1) {
-      if (seedsNext_) {
-        seed(scores);
-        seedsNext_ = raisesNext_ = false;
-        return;
+  __device__ void raiseThresholds(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t scored) {
+    if (seedsNext_) {
+      seedsNext_ = false;
+      if constexpr (kSeedsOf > 0 && kPairs > 1) {
+        // Lists with room for all take no harm from a few candidates too many.
+        if (params_.listsMayFill) seed(ids, scores, scored, true);
       }
-    }
-    if (raisesNext_ && !seedsNext_) {
+    } else if (raisesNext_) {
 #pragma unroll 1
       for (int row = threadIdx.x / 32; row < rows_; row += kWarps) {
         if (threshold(row) == kAboveAllKeys) continue;
@@ -98,12 +100,16 @@ class TopK {
   // No score below can be wanted; NaN before there is a threshold.
   __device__ float leastScore(int row) const { return at<volatile float>(kScoresAt)[row]; }
 
-  // All workers, together: takes those scores of a fragment whose bit (2 * pair + half) is set in `candidates`.
+  // All workers, together: takes those scores of a fragment whose bit is set in `candidates`.
   template <int kPairs>
-  __device__ void offer(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t candidates, int firstRow) {
+  __device__ void offer(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t scored, uint32_t candidates,
+                        int firstRow) {
     for (;;) {
       candidates = append(ids, scores, candidates, firstRow);
       if (!params_.listsMayFill || params_.rescan || !anyOfWorkers<kThreads>(candidates != 0)) return;
+      if constexpr (kSeedsOf > 0 && kPairs > 1) {
+        if (!seeded_) seed(ids, scores, scored, false);
+      }
       updateRows(Update::kMakeRoom);
       syncWorkers<kThreads>();
     }
@@ -112,11 +118,11 @@ class TopK {
   // All workers, behind a tile, of which `done` are done: tells other blocks now and then how good this one's scores
   // are.
   __device__ void endTile(int done) {
-    // Seeds have told it of the first.
-    if ((done & (done - 1)) != 0 || (done == 1 && kSeedIds > 0) || params_.rescan || params_.pool.blocks == 1) return;
+    if ((done & (done - 1)) != 0 || (done == 1 && published_) || params_.rescan || params_.pool.blocks == 1) return;
     syncWorkers<kThreads>();
     updateRows(Update::kPublish);
     syncWorkers<kThreads>();
+    published_ = true;
   }
 
   // All workers, in the end: hands the block's candidates to the pool.
@@ -132,11 +138,12 @@ class TopK {
   // In `shared_`, of all rows each: thresholds, cuts, thresholds' scores, counts, written, seeds.
   static constexpr int kCutsAt = sizeof(Key), kScoresAt = 2 * sizeof(Key), kCountsAt = kScoresAt + sizeof(float),
                        kWrittenAt = kCountsAt + sizeof(int), kSeedsAt = kWrittenAt + sizeof(int);
-  // Of a row; at most two a lane.
-  static constexpr int kSeedsOfWarp = kSeedIds > 0 ? 16 / kSeedIds : 0, kSeeds = kWarps * kSeedsOfWarp;
-  static_assert(kSeeds <= 64, "more seeds than a warp takes");
-  static __host__ __device__ size_t stateBytes(int rowsPerBlock) {
-    return (rowsPerBlock * (kSeedsAt + kSeeds * sizeof(uint32_t)) + 7) / 8 * 8;
+  // Seeds of a row, at most four a lane; and rows whose seeds are there at the same time.
+  static constexpr int kSeeds = kSeedsOf / 2, kSeedRows = 32;
+  static_assert(kSeeds <= 128, "more seeds than a warp takes");
+  static __host__ __device__ size_t stateBytes(int rowsPerBlock) {  // and each warp's last id behind the seeds
+    const int seedRows = rowsPerBlock < kSeedRows ? rowsPerBlock : kSeedRows;
+    return (rowsPerBlock * kSeedsAt + (seedRows * kSeeds + kWarps) * sizeof(uint32_t) + 7) / 8 * 8;
   }
 
   template <class T>
@@ -217,14 +224,16 @@ class TopK {
     const bool flushes = update == Update::kFlush;
     PublishedScores published;
     if (flushes) published.load(params_.pool, rowBegin_ + row);
-    const int held = min(ownCount(row), written(row));
-    const HeldKeys keys(listOf(row), held);
-    if (update == Update::kPublish) {
+    const HeldKeys keys(listOf(row), min(ownCount(row), written(row)));
+    if (update == Update::kPublish || (flushes && !published_)) {
       const int rank = params_.pool.publishedRank;
-      if (held >= rank) publish(row, boundOfBest(keys, rank, rank, kPublishedBit));
-      return;
+      if (countReaching(keys, kWorstKey + 1) >= rank) publish(row, boundOfBest(keys, rank, rank, kPublishedBit));
+      if (!flushes) return;
     }
-    if (flushes) raise(row, published);
+    if (flushes) {
+      if (params_.fewTiles) waitForOthers(row, published);
+      raise(row, published);
+    }
     const int keep = params_.keep, most = flushes ? keep : capacity_ - (capacity_ - keep) / 2;
     Key bound = threshold(row) + 1;
     int count = countReaching(keys, bound);
@@ -233,13 +242,29 @@ class TopK {
       cutBelow(row, bound);
       count = countReaching(keys, bound);
     }
-    if (flushes) return handOver(row, keys, bound, count);
-    if (count < held) keepReaching(listOf(row), held, bound);
-    if (threadIdx.x % 32 == 0) {
+    Key* out = flushes ? handOver(row, count) : listOf(row);
+    const int lane = threadIdx.x % 32;
+    // In place, for a key moves to where all lanes have read.
+    keys.forEach([&](Key key) {
+      const unsigned lanes = __ballot_sync(0xffffffffu, key >= bound);
+      if (key >= bound) out[__popc(lanes & ((1u << lane) - 1))] = key;
+      out += __popc(lanes);
+    });
+    __syncwarp();
+    if (lane == 0) {
       ownCount(row) = count;
       written(row) = INT_MAX;
     }
     __syncwarp();
+  }
+
+  // A warp waits until all blocks have told something of a row, but only some microseconds: others may not run yet.
+  // Whoever has few tiles is done when the others are, so waiting costs little, and spares the merge most keys.
+  __device__ void waitForOthers(int row, PublishedScores& published) {
+    constexpr long long kMostCycles = 16000;
+    if (waitStart_ == 0) waitStart_ = clock64();
+    while (published.count() < params_.pool.blocks && clock64() - waitStart_ < kMostCycles)
+      published.load(params_.pool, rowBegin_ + row);
   }
 
   // A warp gives up all keys below `bound`, which `keep` of the block's reach.
@@ -249,56 +274,86 @@ class TopK {
     if (params_.keep < params_.k) cut(row) = bound - 1;
   }
 
-  // The best of each kSeedIds scores, over a warp.
+  // A row's seeds over a warp, as keys: the upper half of a score's key, then the place of the pair, earlier ids first.
   struct Seeds {
-    uint32_t first, second;
+    static constexpr int kOfLane = (kSeeds + 31) / 32;
+    uint32_t seeds[kOfLane > 0 ? kOfLane : 1];
+
+    __device__ Seeds(const uint32_t* row) {
+#pragma unroll
+      for (int i = 0; i < kOfLane; ++i) {
+        const int place = i * 32 + threadIdx.x % 32;
+        seeds[i] = place < kSeeds ? row[place] : 0;
+      }
+    }
     template <class Visit>
     __device__ void forEach(Visit visit) const {
-      visit(Key{first} << 32);
-      visit(Key{second} << 32);
+#pragma unroll
+      for (int i = 0; i < kOfLane; ++i) {
+        const auto place = static_cast<uint32_t>(i * 32 + threadIdx.x % 32);
+        visit(seeds[i] == 0 ? kWorstKey : Key{seeds[i]} << 32 | (kLargestId - place));
+      }
     }
   };
 
-  // Thresholds from the first tile: what `keep` of the block's ids reach, and what blocks tell each other.
+  // Thresholds from a tile's scores: what `keep` of its ids reach. Of the first tile, blocks also tell each other.
   template <int kPairs>
-  __device__ void seed(const float (&scores)[kPairs][2]) {
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    uint32_t* seeds = at<uint32_t>(kSeedsAt);
+  __device__ void seed(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t scored, bool first) {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    auto* seeds = reinterpret_cast<uint32_t*>(shared_ + rowsPerBlock_ * kSeedsAt);
+    // Of each warp's 16 ids the last: no id of its pairs lies behind it.
+    const uint32_t lastId = ids.lower - g + 15;
+    const int rank = params_.pool.publishedRank, keep = params_.keep;
+    uint32_t* lastIds = seeds + min(rowsPerBlock_, kSeedRows) * kSeeds;
+    if (lane == 0) lastIds[warp] = lastId;
 #pragma unroll
-    for (int i = 0; i < kPairs; ++i) {
-      float best = fmaxf(scores[i][0], scores[i][1]);  // not NaN where another is there: a lower bound will do
-      if (kSeedIds == 4) best = fmaxf(best, __shfl_xor_sync(0xffffffffu, best, 4));
-      const int place = threadIdx.x / 32 * kSeedsOfWarp + (kSeedIds == 4 ? g / 2 : g), row = 4 * i + t;
-      // Ids that are not there have -inf.
-      if (row < rows_) seeds[row * kSeeds + place] = best == -INFINITY ? 0 : static_cast<uint32_t>(makeKey(best, 0) >> 32);
-    }
-    syncWorkers<kThreads>();
-    const int rank = params_.pool.publishedRank;
-    const auto seedsOf = [&](int row) {
-      return Seeds{lane < kSeeds ? seeds[row * kSeeds + lane] : 0, lane + 32 < kSeeds ? seeds[row * kSeeds + lane + 32] : 0};
-    };
+    for (int half = 0; half < (kPairs > 8 ? 2 : 1); ++half) {
+      if (half > 0) syncWorkers<kThreads>();
+#pragma unroll
+      for (int i = 8 * half; i < min(8 * half + 8, kPairs); ++i) {
+        const int row = 4 * i + t;
+        uint32_t best = 0;
+        if (row < rows_) {
+          const Key end = params_.bounds == nullptr ? kAboveAllKeys : params_.bounds[rowBegin_ + row];
+          for (const int which : {0, 1}) {
+            const Key key = makeKey(scores[i][which], ids.lower + 8 * which);
+            if ((scored >> (2 * i + which) & 1) && key < end) best = max(best, static_cast<uint32_t>(key >> 32));
+          }
+          seeds[(row - 32 * half) * kSeeds + warp * 8 + g] = best;
+        }
+      }
+      syncWorkers<kThreads>();
 #pragma unroll 1
-    for (int row = threadIdx.x / 32; row < rows_; row += kWarps) {
-      if (threshold(row) == kAboveAllKeys) continue;
-      const Seeds own = seedsOf(row);
-      if (countReaching(own, 1) >= rank) publish(row, boundOfBest(own, rank, rank, kPublishedBit));
+      for (int row = 32 * half + warp; row < min(rows_, 32 * half + 32); row += kWarps) {
+        if (threshold(row) == kAboveAllKeys) continue;
+        const Seeds own(seeds + (row - 32 * half) * kSeeds);
+        const int there = countReaching(own, kWorstKey + 1);
+        if (first && there >= rank) publish(row, boundOfBest(own, rank, rank, kPublishedBit));
+        if (there < keep) continue;
+        const Key worst = boundOfBest(own, keep, keep);
+        // The exact key of the worst seed wanted, to find its place: scores that are equal count by their ids.
+        Key reached = kAboveAllKeys;
+        own.forEach([&](Key key) {
+          if (key >= worst && key < reached) reached = key;
+        });
+        reached = smallestOfWarp(reached);
+        const uint32_t place = kLargestId - static_cast<uint32_t>(reached);
+        cutBelow(row, reached >> 32 << 32 | (kLargestId - lastIds[place / 8]));
+      }
     }
-    const long long start = clock64();
+    if (first && params_.pool.blocks > 1) {
+      published_ = true;
 #pragma unroll 1
-    for (int row = threadIdx.x / 32; row < rows_; row += kWarps) {
-      if (threshold(row) == kAboveAllKeys) continue;
-      const Seeds own = seedsOf(row);
-      const int keep = params_.keep;
-      if (keep <= kSeeds && countReaching(own, 1) >= keep) cutBelow(row, boundOfBest(own, keep, keep + keep / 8, 32));
-      PublishedScores published;
-      published.load(params_.pool, rowBegin_ + row);
-      // Blocks that have nothing else to do wait for each other, a few microseconds, for others may not run yet.
-      constexpr long long kMostCycles = 16000;
-      while (params_.oneTile && published.count() < params_.pool.blocks && clock64() - start < kMostCycles)
+      for (int row = warp; row < rows_; row += kWarps) {
+        if (threshold(row) == kAboveAllKeys) continue;
+        PublishedScores published;
         published.load(params_.pool, rowBegin_ + row);
-      raise(row, published);
+        if (params_.fewTiles) waitForOthers(row, published);
+        raise(row, published);
+      }
     }
     syncWorkers<kThreads>();
+    seeded_ = true;
   }
 
   // A warp publishes the upper bits of a bound that publishedRank keys reach.
@@ -316,22 +371,16 @@ class TopK {
     __syncwarp();
   }
 
-  // A warp hands `count` keys that reach `bound` to the pool, and the block's cut.
-  __device__ void handOver(int row, const HeldKeys& keys, Key bound, int count) {
+  // A warp: where `count` keys of a row go in the pool. The block's cut comes with them.
+  __device__ Key* handOver(int row, int count) {
     const RowPool& pool = params_.pool;
-    const int lane = threadIdx.x % 32;
     int begin = 0;
-    if (lane == 0) {
+    if (threadIdx.x % 32 == 0) {
       begin = atomicAdd(pool.counts + rowBegin_ + row, count);
       if (cut(row) != kWorstKey)
         atomicMax(reinterpret_cast<unsigned long long*>(pool.cuts + rowBegin_ + row), cut(row));
     }
-    Key* out = pool.keys + (rowBegin_ + row) * pool.capacity + __shfl_sync(0xffffffffu, begin, 0);
-    keys.forEach([&](Key key) {
-      const unsigned lanes = __ballot_sync(0xffffffffu, key >= bound);
-      if (key >= bound) out[__popc(lanes & ((1u << lane) - 1))] = key;
-      out += __popc(lanes);
-    });
+    return pool.keys + (rowBegin_ + row) * pool.capacity + __shfl_sync(0xffffffffu, begin, 0);
   }
 
   const TopKParams& params_;
@@ -341,7 +390,8 @@ class TopK {
   Key* lists_;        // of row r from r * rowStride_ on; shared or global memory
   int64_t rowStride_;
   int capacity_;
-  bool seedsNext_ = false, raisesNext_ = false;
+  bool seedsNext_ = false, raisesNext_ = false, seeded_ = false, published_ = false;
+  long long waitStart_ = 0;
 };
 
 }  // namespace lm_head

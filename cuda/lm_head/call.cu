@@ -31,7 +31,7 @@ struct Buffers {
   RowPool pool;
   Key* bounds;
   Key* lists;
-  LogSumTerm* terms;
+  LogSumExpParams logSumExp;
 
   Buffers(Scratch& scratch, const Plan& plan) {
     const size_t rows = plan.args.rows;
@@ -47,7 +47,10 @@ struct Buffers {
     pool.capacity = plan.poolCapacity;
     bounds = scratch.take<Key>(rows);
     lists = scratch.take<Key>(plan.sharedLists ? 0 : rows * plan.blocks * plan.listCapacity);
-    terms = scratch.take<LogSumTerm>(rows * plan.termsOfRow);
+    const size_t parts = plan.logSumExp ? rows * plan.blocks : 0;
+    logSumExp.termsOfBlock = static_cast<int>(plan.tiling.mostIdsOfBlock / kGroupIds);
+    logSumExp.terms = scratch.take<LogSumTerm>(parts * logSumExp.termsOfBlock);
+    logSumExp.sums = scratch.take<LogSum>(parts);
   }
 };
 
@@ -55,8 +58,8 @@ cudaError_t launchMerge(const Plan& plan, const MergeParams& params, cudaStream_
   int sortSize = 32;
   while (sortSize < params.k) sortSize *= 2;
   constexpr int kThreads = 1024;
-  return launchDependent(plan.gpu.computeCapability, mergeKernel<kThreads>,
-                         dim3(static_cast<unsigned>(plan.args.rows)), kThreads, sortSize * sizeof(Key), stream, params,
+  const int64_t blocks = params.rows * (params.logSumExp.terms == nullptr ? 1 : 2);
+  return launchDependent(plan.gpu.computeCapability, mergeKernel<kThreads>, dim3(static_cast<unsigned>(blocks)), kThreads, sortSize * sizeof(Key), stream, params,
                          sortSize);
 }
 
@@ -71,17 +74,19 @@ cudaError_t launchRows(const Plan& plan, void* scratchMemory, cudaStream_t strea
   sweep.topK.keep = plan.keep;
   sweep.topK.listCapacity = plan.listCapacity;
   sweep.topK.listsMayFill = plan.listsMayFill;
+  sweep.topK.oneTile = plan.tiling.tiles <= plan.blocks;
   sweep.topK.fewTiles = plan.tiling.tiles <= 2 * plan.blocks;
   sweep.topK.lists = plan.sharedLists ? nullptr : buffers.lists;
   sweep.topK.pool = buffers.pool;
   MergeParams merge{};
+  merge.rows = args.rows;
   merge.pool = buffers.pool;
   merge.kTotal = args.k;
   merge.vocabStart = args.vocabStart;
   merge.values = args.values;
   merge.indices = args.indices;
   merge.bounds = buffers.bounds;
-  merge.logSums = args.logSumExp;
+  merge.logSumExps = args.logSumExp;
   merge.logSumStates = args.logSumState;
   // Merges leave the pool empty for the sweeps after the first.
   RETURN_IF_ERROR(plan.variant->prepare(plan, buffers.pool, buffers.hidden, stream));
@@ -90,8 +95,7 @@ cudaError_t launchRows(const Plan& plan, void* scratchMemory, cudaStream_t strea
     merge.kBefore = done;
     merge.mayCut = plan.mayCut && plan.keep < merge.k;
     sweep.topK.bounds = done == 0 ? nullptr : buffers.bounds;
-    const bool logSums = done == 0 && plan.termsOfRow > 0;
-    sweep.logSumExp = merge.logSumExp = {logSums ? buffers.terms : nullptr, plan.termsOfRow};
+    sweep.logSumExp = merge.logSumExp = done == 0 && plan.logSumExp ? buffers.logSumExp : LogSumExpParams{};
     RETURN_IF_ERROR(plan.variant->sweep(plan, sweep, buffers.hidden, stream));
     RETURN_IF_ERROR(launchMerge(plan, merge, stream));
     if (!merge.mayCut) continue;
@@ -102,6 +106,7 @@ cudaError_t launchRows(const Plan& plan, void* scratchMemory, cudaStream_t strea
     RETURN_IF_ERROR(plan.variant->sweep(plan, again, buffers.hidden, stream));
     MergeParams afterRescan = merge;
     afterRescan.afterRescan = true;
+    afterRescan.logSumExp.terms = nullptr;
     RETURN_IF_ERROR(launchMerge(plan, afterRescan, stream));
   }
   return cudaSuccess;

@@ -8,6 +8,7 @@
 namespace lm_head {
 
 struct MergeParams {
+  int64_t rows;
   RowPool pool;
   int k;            // results of this sweep, at most kMaxKPerSweep
   int64_t kBefore;  // results of the sweeps before
@@ -16,43 +17,36 @@ struct MergeParams {
   float* values;     // [rows, kTotal]
   int32_t* indices;  // [rows, kTotal]
   Key* bounds;       // [rows]: the last key taken; what the next sweep stays below
-  LogSumExpParams logSumExp;  // terms: null in all sweeps but the first
-  float* logSums;             // [rows]
+  LogSumExpParams logSumExp;  // of the first sweep
+  float* logSumExps;          // [rows], or null
   int32_t* logSumStates;      // [rows, LogSum::kWords], or null
   bool mayCut;               // blocks may have dropped keys: the first merge of two asks for another sweep of such rows
   bool afterRescan;           // the second: only of those rows
 };
 
-// Adds the terms of a row up, by a block. The result is in the first thread.
-template <int kThreads>
-class LogSumOfTerms {
- public:
-  __device__ LogSum add(const LogSumExpParams& params, int64_t row) {
-    const LogSumTerm* terms = params.terms + row * params.termsOfRow;
-    LogSum total = LogSum::empty();
-    if (threadIdx.x < LogSum::kLimbs) limbs_[threadIdx.x] = 0;
-    for (int64_t i = threadIdx.x; i < params.termsOfRow; i += kThreads) total.raise(terms[i].max);
-    for (int offset = 16; offset > 0; offset /= 2) total.raise(__shfl_xor_sync(0xffffffffu, total.max, offset));
-    if (threadIdx.x % 32 == 0) largest_[threadIdx.x / 32] = total.max;
-    __syncthreads();
-    for (const float other : largest_) total.raise(other);
-    const double window = LogSum::windowOf(total.max);
-    for (int64_t i = threadIdx.x; i < params.termsOfRow; i += kThreads) LogSum::addAt(window, terms[i], total.limbs);
-#pragma unroll
-    for (int limb = 0; limb < LogSum::kLimbs; ++limb) {
-      auto sum = static_cast<unsigned long long>(total.limbs[limb]);
-      for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
-      if (threadIdx.x % 32 == 0 && sum != 0) atomicAdd(limbs_ + limb, sum);
-    }
-    __syncthreads();
-    for (int limb = 0; limb < LogSum::kLimbs; ++limb) total.limbs[limb] = static_cast<int64_t>(limbs_[limb]);
-    return total;
+// A block: what the sums of all blocks of a row add up to.
+__device__ inline void mergeLogSums(const MergeParams& params, int64_t row) {
+  __shared__ float largest[32];
+  __shared__ unsigned long long limbs[LogSum::kLimbs];
+  if (threadIdx.x < LogSum::kLimbs) limbs[threadIdx.x] = 0;
+  const LogSum* sums = params.logSumExp.sums + row * params.pool.blocks;
+  LogSum total = LogSum::empty();
+  for (int i = threadIdx.x; i < params.pool.blocks; i += blockDim.x) total.add(sums[i]);
+  for (int offset = 16; offset > 0; offset /= 2) total.raise(__shfl_xor_sync(0xffffffffu, total.max, offset));
+  if (threadIdx.x % 32 == 0) largest[threadIdx.x / 32] = total.max;
+  __syncthreads();
+  for (int warp = 0; warp < static_cast<int>(blockDim.x / 32); ++warp) total.raise(largest[warp]);
+  total = sumOfWarp(total);
+  if (threadIdx.x % 32 == 0) {
+    for (int limb = 0; limb < LogSum::kLimbs; ++limb)
+      atomicAdd(limbs + limb, static_cast<unsigned long long>(total.limbs[limb]));
   }
-
- private:
-  float largest_[kThreads / 32];
-  unsigned long long limbs_[LogSum::kLimbs];
-};
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (int limb = 0; limb < LogSum::kLimbs; ++limb) total.limbs[limb] = static_cast<int64_t>(limbs[limb]);
+  if (params.logSumExps != nullptr) params.logSumExps[row] = total.value();
+  if (params.logSumStates != nullptr) total.store(params.logSumStates + row * LogSum::kWords);
+}
 
 // Bitonic sort of `size` keys in shared memory, a power of two of at least 32, by a block. Steps within a warp need no
 // barrier.
@@ -90,7 +84,7 @@ __device__ inline void sortBestFirst(const cg::thread_block& block, Key* keys, i
   }
 }
 
-// A block a row. Shared memory: `sortSize` keys, the power of two at or above k, at least 32. Leaves the pool empty for
+// A block a row; and of the first sweep, where logSumExp is wanted, another one. Shared memory: `sortSize` keys, the power of two at or above k, at least 32. Leaves the pool empty for
 // the next sweep.
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads) mergeKernel(const __grid_constant__ MergeParams params, int sortSize) {
@@ -100,6 +94,7 @@ __global__ void __launch_bounds__(kThreads) mergeKernel(const __grid_constant__ 
   __shared__ Key few[kFew], last;
   triggerDependentLaunch();
   waitForPreviousKernel();
+  if (blockIdx.x >= params.rows) return mergeLogSums(params, blockIdx.x - params.rows);
   const int64_t row = blockIdx.x;
   if (params.afterRescan && params.pool.rescanBounds[row] == kWorstKey) return;
   const Key* keys = params.pool.keys + row * params.pool.capacity;
@@ -144,12 +139,6 @@ __global__ void __launch_bounds__(kThreads) mergeKernel(const __grid_constant__ 
   block.sync();
   // May one of the k best be lost? Then all keys from the last of these on are wanted once more.
   if (threadIdx.x == 0 && cut > last) params.pool.rescanBounds[row] = last;
-  if (params.logSumExp.terms == nullptr || params.afterRescan) return;
-  __shared__ LogSumOfTerms<kThreads> sums;
-  const LogSum total = sums.add(params.logSumExp, row);
-  if (threadIdx.x != 0) return;
-  if (params.logSums != nullptr) params.logSums[row] = total.value();
-  if (params.logSumStates != nullptr) total.store(params.logSumStates + row * LogSum::kWords);
 }
 
 }  // namespace lm_head

@@ -70,7 +70,7 @@ cudaError_t Plan::make(const LmHeadTopKArgs& args, const Tuning& tuning, Plan* m
                     ? Tiling::dealt(args.vocabSize, blocks, shape.tileVocab / kGroupIds)
                     : Tiling::whole(args.vocabSize, blocks, shape.tileVocab, shape.smallTileVocab, shape.dynamicTiles);
   const bool logSums = args.logSumExp != nullptr || args.logSumState != nullptr;
-  plan.termsOfRow = logSums ? (args.vocabSize + kGroupIds - 1) / kGroupIds : 0;
+  plan.logSumExp = logSums;
   plan.publishedRank = static_cast<int>((plan.k + blocks - 1) / blocks);
 
   const int64_t ids = plan.tiling.mostIdsOfBlock;

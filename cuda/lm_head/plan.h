@@ -78,13 +78,13 @@ struct Plan {
   bool mayCut;  // blocks may lose keys for want of room
   int poolCapacity;  // of a row
   int publishedRank;
-  int64_t termsOfRow;  // of logSumExp
+  bool logSumExp;  // is wanted
 
   // cudaErrorNotSupported where no variant serves the call.
   static cudaError_t make(const LmHeadTopKArgs& args, const Tuning& tuning, Plan* plan);
 
   size_t sweepSharedBytes() const {
-    return shape.sharedBytes + shape.reductionBytes(sharedLists ? listCapacity : 0, termsOfRow > 0);
+    return shape.sharedBytes + shape.reductionBytes(sharedLists ? listCapacity : 0, logSumExp);
   }
 };
 

@@ -62,6 +62,7 @@ __device__ inline void sweepTiles(const SweepParams& params, Mainloop& mainloop,
     if (index < tiling.tiles) reductions.topK.endTile(done);
   }
   reductions.topK.flush();
+  if (reductions.logSumExp.wanted()) reductions.logSumExp.flush(rows, served);
 }
 
 // RestMainloop: not void where rows may remain that Mainloop does not serve: a second pass, over the same tiles, serves

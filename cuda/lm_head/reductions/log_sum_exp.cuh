@@ -1,6 +1,6 @@
-// The terms of logSumExp: of each row and 64 neighbouring ids, the largest score and the sum of exp(score - largest), in
-// a tree that is the same for every number of rows, block and run. The merge adds terms up exactly, in any order: see
-// kernels/core/log_sum.h.
+// logSumExp: of each row and 64 neighbouring ids a term, the largest score and the sum of exp(score - largest), in a tree
+// that is the same for every number of rows, block and run. A block adds its terms up exactly, and the merge those of
+// all blocks, so that their order does not matter: see kernels/core/log_sum.h.
 #pragma once
 
 #include "../../../kernels/core/log_sum.h"
@@ -10,9 +10,20 @@
 namespace lm_head {
 
 struct LogSumExpParams {
-  LogSumTerm* terms;    // [rows, termsOfRow], or null
-  int64_t termsOfRow;  // a group of ids each
+  LogSumTerm* terms;  // [rows, gridDim.x, termsOfBlock], or null; a group of ids each
+  int termsOfBlock;
+  LogSum* sums;  // [rows, gridDim.x]
 };
+
+// The sum of what the lanes of a warp have, whose largest score all of them know.
+__device__ inline LogSum sumOfWarp(LogSum sum) {
+#pragma unroll
+  for (int64_t& limb : sum.limbs) {
+    for (int offset = 16; offset > 0; offset /= 2)
+      limb += static_cast<int64_t>(__shfl_xor_sync(0xffffffffu, static_cast<long long>(limb), offset));
+  }
+  return sum;
+}
 
 // exp(x - max) for x <= max; 1 where both are the same infinity. NaN stays NaN.
 __device__ inline float expOfDifference(float x, float max) {
@@ -74,10 +85,27 @@ class LogSumExp {
       const int group = i / rows, row = i % rows;
       const int64_t firstId = tile.id(group * kGroupIds);
       if (firstId >= vocabSize || !served(row)) continue;
-      params_.terms[(rowBegin_ + row) * params_.termsOfRow + firstId / kGroupIds] =
-          sumOfUnits(units_ + group * kUnits * rowsPerBlock_ + row);
+      termsOf(row)[terms_ + group] = sumOfUnits(units_ + group * kUnits * rowsPerBlock_ + row);
     }
+    for (int group = 0; group < groups; ++group) terms_ += tile.id(group * kGroupIds) < vocabSize;
     syncWorkers<kThreads>();
+  }
+
+  // All workers, behind the last tile: hands over what the terms add up to, a warp a row.
+  template <class Served>
+  __device__ void flush(int rows, Served served) {
+    for (int row = threadIdx.x / 32; row < rows; row += kThreads / 32) {
+      if (!served(row)) continue;
+      LogSum total = LogSum::empty();
+      const LogSumTerm* terms = termsOf(row);
+      for (int i = threadIdx.x % 32; i < terms_; i += 32) total.raise(terms[i].max);
+      for (int offset = 16; offset > 0; offset /= 2) total.raise(__shfl_xor_sync(0xffffffffu, total.max, offset));
+      const double window = LogSum::windowOf(total.max);
+      for (int i = threadIdx.x % 32; i < terms_; i += 32) LogSum::addAt(window, terms[i], total.limbs);
+      total = sumOfWarp(total);
+      if (threadIdx.x % 32 == 0) params_.sums[(rowBegin_ + row) * gridDim.x + blockIdx.x] = total;
+    }
+    terms_ = 0;
   }
 
  private:
@@ -94,10 +122,15 @@ class LogSumExp {
     return {sum != sum ? NAN : largest, sum};
   }
 
+  __device__ LogSumTerm* termsOf(int row) const {
+    return params_.terms + ((rowBegin_ + row) * gridDim.x + blockIdx.x) * params_.termsOfBlock;
+  }
+
   const LogSumExpParams& params_;
   LogSumTerm* units_;  // [tile's units, rows], shared
   int rowsPerBlock_;
   int64_t rowBegin_;
+  int terms_ = 0;  // of each row so far
 };
 
 }  // namespace lm_head

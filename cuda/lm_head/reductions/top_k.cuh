@@ -20,7 +20,8 @@ struct TopKParams {
   int keep;            // keys of a row that a block never cuts off; at least `publishedRank` and at most k
   int listCapacity;    // of a row and block
   bool listsMayFill;   // some list may have less room than a block has ids
-  bool fewTiles;       // of a block: too few for blocks to learn of each other while they sweep
+  bool oneTile;        // no block has more than one tile
+  bool fewTiles;       // nor more than two: too few for blocks to learn of each other while they sweep
   Key* lists;          // [rows, gridDim.x, listCapacity], or null: lists are in shared memory
   const Key* bounds;   // [rows]: only keys below are wanted; null in the first sweep
   bool rescan;         // serves only rows with a rescanBound; their lists are the pool itself
@@ -348,7 +349,7 @@ class TopK {
         if (threshold(row) == kAboveAllKeys) continue;
         PublishedScores published;
         published.load(params_.pool, rowBegin_ + row);
-        if (params_.fewTiles) waitForOthers(row, published);
+        if (params_.oneTile) waitForOthers(row, published);
         raise(row, published);
       }
     }

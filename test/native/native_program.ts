@@ -42,3 +42,12 @@ export class NativeProgram {
     return this.lines.shift();
   }
 }
+
+/** Runs a program that checks by itself, and ends with "N checks, M failed". */
+export async function expectNoneFailed(name: string): Promise<void> {
+  const program = new NativeProgram(name);
+  const lines: string[] = [];
+  for (let line = await program.next(); line !== undefined; line = await program.next()) lines.push(line);
+  expect(lines).toEqual([expect.stringMatching(/^[1-9]\d* checks, 0 failed$/)]);
+  expect(await program.ended).toEqual({ code: 0, signal: null });
+}

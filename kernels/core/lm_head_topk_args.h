@@ -18,17 +18,17 @@ struct LmHeadTopKArgs {
   const float* hiddenScale;
   // float32: element (id, column) at id * weightRowStride + column * weightColumnStride.
   // bfloat16, float16: 16-bit elements, rows of weightRowStride elements (a multiple of 8), zeros behind hiddenSize.
-  // binary: tiles of bits and scales, see common/binary_layout.h; 16-byte aligned.
+  // binary: tiles of bits and scales, see binary_layout.h; 16-byte aligned.
   const void* weight;
   int64_t weightRowStride;
   int64_t weightColumnStride;
   int64_t groupSize;  // binary: columns that share a scale; a multiple of 32 that divides hiddenSize
   const float* bias;  // [vocabSize] or null
   int64_t vocabStart;
-  float* values;     // [rows, k]
-  int32_t* indices;  // [rows, k]
-  float* logSumExp;  // [rows], or null: log of the sum of exp of all scores of the row
-  int32_t* logSumState;  // [rows, LogSum::kWords], or null: that sum in the form in which sums of shards add up
+  float* values;         // [rows, k]
+  int32_t* indices;      // [rows, k]
+  float* logSumExp;      // [rows], or null: log of the sum of exp of all scores of the row
+  int32_t* logSumState;  // [rows, LogSum::kWords], or null: that sum itself, as ranks tell it each other (log_sum.h)
 };
 
 }  // namespace lm_head

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "cpu_math.h"
 #include "../tensorflow/pack_binary.h"
+#include "cpu_math.h"
 #include "parallel.h"
 
 namespace lm_head {

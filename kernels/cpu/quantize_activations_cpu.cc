@@ -2,9 +2,9 @@
 #include <cmath>
 #include <limits>
 
+#include "../tensorflow/quantize_activations.h"
 #include "cpu_math.h"
 #include "parallel.h"
-#include "../tensorflow/quantize_activations.h"
 
 namespace lm_head {
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "../core/order.h"
-#include "cpu_math.h"
 #include "../tensorflow/vocab_parallel_argmax.h"
+#include "cpu_math.h"
 
 namespace lm_head {
 

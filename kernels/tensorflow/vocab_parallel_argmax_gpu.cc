@@ -1,6 +1,6 @@
 #include "../../cuda/argmax/vocab_parallel_argmax.h"
-#include "stream.h"
 #include "../group/tensor_parallel_group_gpu.h"
+#include "stream.h"
 #include "vocab_parallel_argmax.h"
 
 namespace lm_head {

@@ -1,11 +1,11 @@
-// Dense scores on the CPU: weights are widened to float32, then multiplied in fp32. A dot product is one fixed chain,
+// Dense sums on the CPU: weights are widened to float32, then multiplied in fp32. A dot product is one fixed chain,
 // set by hiddenSize alone, however many ids and rows are scored together: 16 lanes, summed over kChunk columns at a
 // time, then over the chunks, then over the lanes.
 #include <algorithm>
 #include <type_traits>
 #include <vector>
 
-#include "lm_head_topk_scores.h"
+#include "mainloop.h"
 
 namespace lm_head {
 namespace {
@@ -83,7 +83,7 @@ struct Vectors {
 };
 
 // A part of a tile: products of some ids and some hidden rows over at most kChunk columns, with zeros behind them up to
-// a multiple of kLanes, are added to sums [rows, kCpuTileVocab].
+// a multiple of kLanes, are added to sums [rows, kCpuTileIds].
 template <class Element>
 struct Part {
   const Element* weight;
@@ -128,7 +128,7 @@ INLINE void addBlock(const Part<Element>& part, int firstId, int firstRow) {
   }
   for (int row = 0; row < kRows; ++row) {
     for (int id = 0; id < kIds; ++id) {
-      float* sum = part.sums[(firstRow + row) * kCpuTileVocab + firstId + id].floats;
+      float* sum = part.sums[(firstRow + row) * kCpuTileIds + firstId + id].floats;
       for (int i = 0; i < Lanes::kCount; ++i, sum += kWidth) Lanes::store(Lanes::load(sum) + chunk[row][id][i], sum);
     }
   }
@@ -187,7 +187,7 @@ INLINE void widen(const Weights<Element>& weights, int ids, int64_t begin, int64
     for (; column + kWidth <= columns; column += kWidth) {
       Vectors<kWidth>::store(Vectors<kWidth>::load(from + column), to + column);
       if (column % (64 / sizeof(Element)) == 0) {
-        __builtin_prefetch(from + column + kCpuTileVocab * weights.rowStride, 0, 2);
+        __builtin_prefetch(from + column + kCpuTileIds * weights.rowStride, 0, 2);
       }
     }
     for (; column < padded; column += kWidth) {
@@ -205,12 +205,12 @@ struct Tile {
   int64_t hiddenStride;
   int rows;
   CacheLine* scratch;
-  float* scores;  // [rows, kCpuTileVocab], rows of scoreStride
-  int64_t scoreStride;
+  float* results;  // [rows, kCpuTileIds], rows of resultStride
+  int64_t resultStride;
 };
 
 // Sums of a tile, then what `widen` writes.
-constexpr int64_t scratchFor(int rows) { return rows * kCpuTileVocab + kCpuTileVocab * kChunk / kLanes; }
+constexpr int64_t scratchFor(int rows) { return rows * kCpuTileIds + kCpuTileIds * kChunk / kLanes; }
 
 template <int kWidth, class Element>
 INLINE void multiplyTile(const Tile& tile) {
@@ -222,9 +222,9 @@ INLINE void multiplyTile(const Tile& tile) {
   const int64_t size = tile.args.hiddenSize;
   const bool inRegisters = tile.rows <= kFewRows && size % kLanes == 0 && weights.columnStride == 1;
   CacheLine* sums = tile.scratch;
-  CacheLine* buffer = sums + tile.rows * kCpuTileVocab;
+  CacheLine* buffer = sums + tile.rows * kCpuTileIds;
   std::fill(sums, buffer, CacheLine{});
-  const int step = inRegisters ? 8 : kCpuTileVocab;
+  const int step = inRegisters ? 8 : kCpuTileIds;
   for (int id = 0; id < tile.ids; id += step) {
     const int ids = std::min(step, tile.ids - id);
     const Element* weight = weights.first + id * weights.rowStride;
@@ -242,11 +242,11 @@ INLINE void multiplyTile(const Tile& tile) {
     }
   }
   using Four = Vectors<4>;
-  for (int i = 0; i < tile.rows * kCpuTileVocab; ++i) {
+  for (int i = 0; i < tile.rows * kCpuTileIds; ++i) {
     const float* lanes = sums[i].floats;
     const Four::Floats four =
         (Four::load(lanes) + Four::load(lanes + 8)) + (Four::load(lanes + 4) + Four::load(lanes + 12));
-    tile.scores[i / kCpuTileVocab * tile.scoreStride + i % kCpuTileVocab] = (four[0] + four[2]) + (four[1] + four[3]);
+    tile.results[i / kCpuTileIds * tile.resultStride + i % kCpuTileIds] = (four[0] + four[2]) + (four[1] + four[3]);
   }
 }
 
@@ -276,9 +276,9 @@ auto bestMultiplyTile() {
   return multiplyTilePlain;
 }
 
-class DenseCpuScorer final : public CpuScorer {
+class DenseMainloop final : public Mainloop {
  public:
-  explicit DenseCpuScorer(const LmHeadTopKArgs& args)
+  explicit DenseMainloop(const LmHeadTopKArgs& args)
       : args_(args), lines_((args.hiddenSize + kLanes - 1) / kLanes), hidden_(args.rows * lines_) {
     for (int64_t row = 0; row < args.rows; ++row) {
       std::copy_n(args.hidden + row * args.hiddenSize, args.hiddenSize, hidden_[row * lines_].floats);
@@ -287,16 +287,12 @@ class DenseCpuScorer final : public CpuScorer {
 
   int64_t scratchLines(int rows) const override { return scratchFor(rows); }
 
-  void score(int64_t firstId, int ids, int64_t firstRow, int rows, CacheLine* scratch, float* scores,
-             int64_t scoreStride) const override {
+  void sum(int64_t firstId, int ids, int64_t firstRow, int rows, CacheLine* scratch, float* sums,
+           int64_t stride) const override {
     const int64_t elementBytes = args_.format == HeadFormat::kFloat32 ? 4 : 2;
-    Tile tile{args_, ids, hidden_[firstRow * lines_].floats, lines_ * kLanes, rows, scratch, scores, scoreStride};
+    Tile tile{args_, ids, hidden_[firstRow * lines_].floats, lines_ * kLanes, rows, scratch, sums, stride};
     tile.args.weight = static_cast<const char*>(args_.weight) + firstId * args_.weightRowStride * elementBytes;
     multiplyTile_(tile);
-    if (args_.bias == nullptr) return;
-    for (int row = 0; row < rows; ++row) {
-      for (int i = 0; i < ids; ++i) scores[row * scoreStride + i] += args_.bias[firstId + i];
-    }
   }
 
  private:
@@ -308,8 +304,8 @@ class DenseCpuScorer final : public CpuScorer {
 
 }  // namespace
 
-std::unique_ptr<CpuScorer> createDenseCpuScorer(const LmHeadTopKArgs& args) {
-  return std::make_unique<DenseCpuScorer>(args);
+std::unique_ptr<Mainloop> makeDenseMainloop(const LmHeadTopKArgs& args) {
+  return std::make_unique<DenseMainloop>(args);
 }
 
 }  // namespace lm_head

@@ -1,11 +1,11 @@
-// Binary scores on the CPU: the bit planes of quantized hidden, and + popcount, 64 columns at a time, for a tile of ids
+// Binary sums on the CPU: the bit planes of quantized hidden, and + popcount, 64 columns at a time, for a tile of ids
 // side by side. Bit for bit the arithmetic of the plain reference; this file is compiled without fused multiply-adds.
 #include <algorithm>
 #include <vector>
 
-#include "../core/binary_layout.h"
-#include "lm_head_topk_scores.h"
-#include "../tensorflow/quantize_activations.h"
+#include "../../../core/binary_layout.h"
+#include "../../../tensorflow/quantize_activations.h"
+#include "mainloop.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -18,7 +18,7 @@ namespace lm_head {
 namespace {
 
 constexpr int kPlanes = 8;
-constexpr int kIds = kCpuTileVocab;
+constexpr int kIds = kCpuTileIds;
 static_assert(BinaryLayout::kTileIds % kIds == 0, "ids that are scored together lie in one tile");
 
 // A group's words are read two at a time; the last of an odd number stands alone.
@@ -75,18 +75,18 @@ auto bestSumGroups() {
 }
 
 struct QuantizedRow {
-  float scale;
   std::vector<uint64_t> planes;
   std::vector<int32_t> groupSums;  // of q
 };
 
-class BinaryCpuScorer final : public CpuScorer {
+class BinaryMainloop final : public Mainloop {
  public:
-  explicit BinaryCpuScorer(const LmHeadTopKArgs& args)
+  explicit BinaryMainloop(const LmHeadTopKArgs& args)
       : args_(args),
         layout_{args.hiddenSize, args.groupSize},
         groups_(layout_.groups()),
         pairs_(pairsFor(args.groupSize)),
+        scales_(args.rows),
         rows_(args.rows) {
     for (int64_t word = 0; word < layout_.words(); ++word) {
       const int64_t first = layout_.wordOffset(0, word);
@@ -96,20 +96,22 @@ class BinaryCpuScorer final : public CpuScorer {
     for (int64_t row = 0; row < args.rows; ++row) {
       const float* hidden = args.hidden + row * args.hiddenSize;
       if (args.hiddenScale == nullptr) {
-        rows_[row].scale = quantizeRow(hidden, args.hiddenSize, q.data());
+        scales_[row] = quantizeRow(hidden, args.hiddenSize, q.data());
       } else {
-        rows_[row].scale = args.hiddenScale[row];
+        scales_[row] = args.hiddenScale[row];
         std::copy(hidden, hidden + args.hiddenSize, q.begin());
       }
       cutIntoPlanes(q.data(), rows_[row]);
     }
   }
 
+  const float* rowScales() const override { return scales_.data(); }
+
   // For each group: bits [pairs, kIds] of 8 bytes, scales [kIds] and sums [kIds] of 4.
   int64_t scratchLines(int) const override { return groups_ * (2 * pairs_ + 2); }
 
-  void score(int64_t firstId, int ids, int64_t firstRow, int rows, CacheLine* scratch, float* scores,
-             int64_t scoreStride) const override {
+  void sum(int64_t firstId, int, int64_t firstRow, int rows, CacheLine* scratch, float* results,
+           int64_t stride) const override {
     uint64_t* bits = reinterpret_cast<uint64_t*>(scratch);
     float* scales = scratch[groups_ * 2 * pairs_].floats;
     int32_t* positive = reinterpret_cast<int32_t*>(scales + groups_ * kIds);
@@ -128,9 +130,8 @@ class BinaryCpuScorer final : public CpuScorer {
           sums[group % 4][i] += static_cast<float>(dot) * scales[group * kIds + i];
         }
       }
-      float* rowScores = scores + r * scoreStride;
-      for (int i = 0; i < kIds; ++i) rowScores[i] = ((sums[0][i] + sums[1][i]) + (sums[2][i] + sums[3][i])) * row.scale;
-      for (int i = 0; i < ids && args_.bias != nullptr; ++i) rowScores[i] += args_.bias[firstId + i];
+      float* rowResults = results + r * stride;
+      for (int i = 0; i < kIds; ++i) rowResults[i] = (sums[0][i] + sums[1][i]) + (sums[2][i] + sums[3][i]);
     }
   }
 
@@ -181,14 +182,15 @@ class BinaryCpuScorer final : public CpuScorer {
   int64_t groups_;
   int64_t pairs_;  // of a group
   std::vector<WordOfIds> words_;
+  std::vector<float> scales_;  // of rows
   std::vector<QuantizedRow> rows_;
   void (*sumGroups_)(const uint64_t*, const uint64_t*, int64_t, int64_t, int32_t*) = bestSumGroups();
 };
 
 }  // namespace
 
-std::unique_ptr<CpuScorer> createBinaryCpuScorer(const LmHeadTopKArgs& args) {
-  return std::make_unique<BinaryCpuScorer>(args);
+std::unique_ptr<Mainloop> makeBinaryMainloop(const LmHeadTopKArgs& args) {
+  return std::make_unique<BinaryMainloop>(args);
 }
 
 }  // namespace lm_head

@@ -6,7 +6,7 @@ export type HeadFormat = DenseFormat | 'binary';
 
 /**
  * Scores of `hidden` against every row of the head, and the best `k` of them; outputs [values, indices], float32 and int32
- * [..., k], and with `logSumExp` a third, float32 [...].
+ * [..., k]; with `logSumExp` also float32 [...], and with `logSumState` int32 [..., 12].
  */
 export const LmHeadTopK = 'LmHeadTopK';
 export interface LmHeadTopKInputs extends NamedTensorInfoMap {
@@ -40,6 +40,8 @@ export interface LmHeadTopKAttrs {
   vocabStart: number;
   /** Whether to return log(sum of exp(score)) over the whole vocabulary, too. */
   logSumExp: boolean;
+  /** Whether to return that sum itself, too, as ranks tell it each other (`LogSumExp.store`). Not with `group`. */
+  logSumState?: boolean;
   /**
    * Native handle of the processes that hold the other shards of the head; results are then those of the whole, and `k` may
    * exceed this shard. Only on 'tensorflow'.

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../../kernels/core/order.h"
 #include "../common/cuda_check.h"
 #include "../common/dependent_launch.cuh"
 #include "../common/gather_step.cuh"
-#include "../../kernels/core/order.h"
 #include "merge_ranks.h"
 
 namespace lm_head {
@@ -49,21 +49,15 @@ struct Blocks {
     return {values + row * k, reinterpret_cast<const int32_t*>(values + rows * k) + row * k, k};
   }
 
-  __device__ float logSumExp(int64_t rank, int64_t row) const {
-    return reinterpret_cast<const float*>(memory + rank * stride)[2 * rows * k + row];
+  __device__ LogSum logSum(int64_t rank, int64_t row) const {
+    return LogSum::load(reinterpret_cast<const int32_t*>(memory + rank * stride) + 2 * rows * k + row * LogSum::kWords);
   }
 };
 
-// Always in rank order, so that every rank finds the same bits.
-__device__ float mergeLogSumExp(const Blocks& blocks, int64_t ranks, int64_t row) {
-  float max = -INFINITY;
-  for (int64_t rank = 0; rank < ranks; ++rank) max = fmaxf(max, blocks.logSumExp(rank, row));
-  float sum = 0.0f;
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    const float part = blocks.logSumExp(rank, row);
-    sum += part == max ? 1.0f : expf(part - max);  // equal infinities have no difference
-  }
-  return max + logf(sum);
+__device__ float mergeLogSums(const Blocks& blocks, int64_t ranks, int64_t row) {
+  LogSum sum = blocks.logSum(0, row);
+  for (int64_t rank = 1; rank < ranks; ++rank) sum.add(blocks.logSum(rank, row));
+  return sum.value();
 }
 
 // A thread an element: its place among all is its place in its own list and the better ones of the other lists. Equal
@@ -93,7 +87,7 @@ __global__ void __launch_bounds__(kThreads) mergeTopKKernel(MergeTopKArgs args, 
   }
   if (args.logSumExp == nullptr) return;
   for (int64_t row = first; row < args.rows; row += step) {
-    args.logSumExp[row] = gathered ? mergeLogSumExp(blocks, args.ranks, row) : NAN;
+    args.logSumExp[row] = gathered ? mergeLogSums(blocks, args.ranks, row) : NAN;
   }
 }
 
@@ -107,8 +101,8 @@ __global__ void __launch_bounds__(kThreads) padTopKKernel(const float* values, c
     block.values[i] = real ? values[row * listSize + place] : -INFINITY;
     block.indices[i] = real ? indices[row * listSize + place] : -1;
   }
-  if (listSize > 0 || block.logSumExp == nullptr) return;
-  for (int64_t row = first; row < rows; row += step) block.logSumExp[row] = -INFINITY;
+  if (listSize > 0 || block.logSumState == nullptr) return;
+  for (int64_t row = first; row < rows; row += step) LogSum::empty().store(block.logSumState + row * LogSum::kWords);
 }
 
 unsigned gridFor(int64_t elements) {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "../../cuda/lm_head/merge_ranks.h"
+#include "../group/tensor_parallel_group_gpu.h"
 #include "lm_head_topk.h"
 #include "stream.h"
-#include "../group/tensor_parallel_group_gpu.h"
 
 namespace lm_head {
 namespace {
@@ -15,7 +15,8 @@ void fillBlock(const OpContext& context, const LmHeadTopKArgs& args, const TopKB
   LmHeadTopKArgs own = args;
   own.values = block.values;
   own.indices = block.indices;
-  own.logSumExp = block.logSumExp;
+  own.logSumExp = nullptr;
+  own.logSumState = block.logSumState;
   if (args.k <= args.vocabSize) return lmHeadTopKGpu(context, own);
   // Lists that this rank's vocabulary cannot fill.
   own.k = args.vocabSize;

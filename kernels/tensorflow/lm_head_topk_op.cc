@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "../core/binary_layout.h"
+#include "../core/log_sum.h"
 #include "checks.h"
 #include "host_results.h"
 #include "lm_head_topk.h"
@@ -33,6 +34,7 @@ class LmHeadTopKKernel {
         hiddenScale_(attributes.integer("num_hidden_scale") != 0),
         bias_(attributes.integer("num_bias") != 0),
         logSumExp_(attributes.integer("num_log_sum_exp") != 0),
+        logSumState_(attributes.integer("num_log_sum_state") != 0),
         group_(attributes.integer("group")) {
     const bool wantsFloat = format_ == HeadFormat::kFloat32;
     require(attributes.type("Tweight") == (wantsFloat ? TF_FLOAT : TF_INT32), [&] {
@@ -47,9 +49,10 @@ class LmHeadTopKKernel {
     require(binary ? vocabSize_ >= (group_ == 0 ? 1 : 0) : vocabSize_ == 0,
             "LmHeadTopK: attribute 'vocab_size' must be at least 1 with format binary, and 0 with another, but got " +
                 std::to_string(vocabSize_));
-    for (const char* count : {"num_hidden_scale", "num_bias", "num_log_sum_exp"}) {
+    for (const char* count : {"num_hidden_scale", "num_bias", "num_log_sum_exp", "num_log_sum_state"}) {
       require(attributes.integer(count) <= 1, std::string("LmHeadTopK: attribute '") + count + "' must be 0 or 1");
     }
+    require(!logSumState_ || group_ == 0, "LmHeadTopK: output 'log_sum_state' is of one shard, not of a group");
   }
 
   template <Device kDevice>
@@ -98,16 +101,20 @@ class LmHeadTopKKernel {
     const Tensor values = context.output(0, TF_FLOAT, resultShape);
     const Tensor indices = context.output(1, TF_INT32, resultShape);
     const Tensor logSumExp = logSumExp_ ? context.output(2, TF_FLOAT, leading) : Tensor(nullptr);
-    if (args.rows == 0 || (k_ == 0 && !logSumExp_)) return;
+    std::vector<int64_t> stateShape = leading;
+    stateShape.push_back(LogSum::kWords);
+    const Tensor logSumState =
+        logSumState_ ? context.output(logSumExp_ ? 3 : 2, TF_INT32, stateShape) : Tensor(nullptr);
+    const bool sums = logSumExp_ || logSumState_;
+    if (args.rows == 0 || (k_ == 0 && !sums)) return;
     args.hidden = hidden.data<const float>();
     args.weight = weight.data<const void>();
     args.values = values.data<float>();
     args.indices = indices.data<int32_t>();
-    if (logSumExp_) {
-      require(group != nullptr || args.vocabSize > 0,
-              "LmHeadTopK: output 'log_sum_exp' needs a vocabulary of at least 1");
-      args.logSumExp = logSumExp.data<float>();
-    }
+    require(!sums || group != nullptr || args.vocabSize > 0,
+            "LmHeadTopK: output 'log_sum_exp' needs a vocabulary of at least 1");
+    if (logSumExp_) args.logSumExp = logSumExp.data<float>();
+    if (logSumState_) args.logSumState = logSumState.data<int32_t>();
     // The kernels know no k of 0: the best one goes where nobody reads it.
     const int64_t droppedBytes = args.rows * static_cast<int64_t>(sizeof(float) + sizeof(int32_t));
     const Tensor dropped = k_ == 0 ? context.temporary(droppedBytes) : Tensor(nullptr);
@@ -122,12 +129,13 @@ class LmHeadTopKKernel {
         lmHeadTopKGpu(context, args);
       };
       if (!context.isHostOutput(0)) return run();
-      const HostResults results(context, {&values, &indices, &logSumExp});
+      const HostResults results(context, {&values, &indices, &logSumExp, &logSumState});
       if (k_ > 0) {
         args.values = results.data<float>(0);
         args.indices = results.data<int32_t>(1);
       }
       if (logSumExp_) args.logSumExp = results.data<float>(2);
+      if (logSumState_) args.logSumState = results.data<int32_t>(3);
       run();
       results.bringHome(context, "LmHeadTopK");
     } else {
@@ -169,6 +177,7 @@ class LmHeadTopKKernel {
   bool hiddenScale_;
   bool bias_;
   bool logSumExp_;
+  bool logSumState_;
   int64_t group_;
 };
 
@@ -178,13 +187,15 @@ void registerLmHeadTopK() {
   for (const char* op : {"LmHeadTopK", "LmHeadTopKHost"}) {
     defineOp(op,
              {"hidden: float", "weight: Tweight", "hidden_scale: num_hidden_scale * float", "bias: num_bias * float"},
-             {"values: float", "indices: int32", "log_sum_exp: num_log_sum_exp * float"},
+             {"values: float", "indices: int32", "log_sum_exp: num_log_sum_exp * float",
+              "log_sum_state: num_log_sum_state * int32"},
              {"Tweight: {float, int32}", "num_hidden_scale: int >= 0 = 0", "num_bias: int >= 0 = 0",
-              "num_log_sum_exp: int >= 0 = 0", "format: string", "k: int >= 0", "group_size: int = 0",
-              "transpose_weight: bool = false", "vocab_start: int = 0", "vocab_size: int = 0", "group: int = 0"});
+              "num_log_sum_exp: int >= 0 = 0", "num_log_sum_state: int >= 0 = 0", "format: string", "k: int >= 0",
+              "group_size: int = 0", "transpose_weight: bool = false", "vocab_start: int = 0", "vocab_size: int = 0",
+              "group: int = 0"});
   }
   registerKernel<LmHeadTopKKernel>("LmHeadTopK");
-  registerKernel<LmHeadTopKKernel>("LmHeadTopKHost", {}, {"values", "indices", "log_sum_exp"});
+  registerKernel<LmHeadTopKKernel>("LmHeadTopKHost", {}, {"values", "indices", "log_sum_exp", "log_sum_state"});
 }
 
 }  // namespace lm_head

@@ -1,5 +1,5 @@
 import * as tf from '@tensorflow/tfjs-core';
-import { LogSumExp } from '../common/log_sum_exp';
+import { LogSumExp, STATE_WORDS } from '../common/log_sum_exp';
 import { TopK } from '../common/order';
 import type { LmHeadTopKAttrs } from '../kernel_names';
 import { LmHeadTopK } from '../kernel_names';
@@ -18,7 +18,7 @@ export function largestShardedK(rows: number): number {
 
 /**
  * [values, indices] and with `logSumExp` a third, of all ranks' shards: each rank sends the best k of its own, as float
- * bits, and the log-sum-exp. All of them merge the same numbers in the same order.
+ * bits, and the state of its log-sum-exp. All of them merge the same numbers.
  */
 export function topKOverTransport(
   op: string,
@@ -30,9 +30,10 @@ export function topKOverTransport(
 ): tf.Tensor[] {
   const { k, vocabStart, logSumExp } = attrs;
   const rows = tf.util.sizeFromShape(leading);
-  const payload = new Int32Array(rows * (2 * k + Number(logSumExp)));
+  const payload = new Int32Array(rows * (2 * k + (logSumExp ? STATE_WORDS : 0)));
   if (vocabSize > 0) {
-    const own: LmHeadTopKAttrs = { ...attrs, k: Math.min(k, vocabSize), host: true };
+    const ownK = Math.min(k, vocabSize);
+    const own: LmHeadTopKAttrs = { ...attrs, k: ownK, logSumExp: false, logSumState: logSumExp, host: true };
     const best = runKernel<tf.Tensor[]>(LmHeadTopK, inputs, own);
     new Parts(payload, rows, k).set(best.map((tensor) => tensor.dataSync()));
   }
@@ -45,29 +46,30 @@ export function topKOverTransport(
     shards.reduce((sum, shard) => sum + shard.vocabSize, 0),
   );
 
-  const merged = new Parts(new Int32Array(payload.length), rows, k);
+  const merged = new Parts(new Int32Array(2 * rows * k), rows, k);
+  const logs = new Float32Array(logSumExp ? rows : 0);
   const parts = shards.map((shard) => new Parts(shard.payload, rows, k));
   for (let row = 0; row < rows; row++) {
     const heap = new TopK(k);
     const sum = new LogSumExp();
     shards.forEach((shard, rank) => {
-      const { values, ids, sums } = parts[rank];
+      const { values, ids, states } = parts[rank];
       const end = row * k + Math.min(k, shard.vocabSize);
       for (let i = row * k; i < end; i++) heap.offer(ids[i], values[i]);
-      if (shard.vocabSize > 0) sum.add(sums[row]);
+      if (logSumExp && shard.vocabSize > 0) sum.addStored(states.subarray(row * STATE_WORDS, (row + 1) * STATE_WORDS));
     });
     heap.drain(merged.values, merged.ids, row * k);
-    if (logSumExp) merged.sums[row] = sum.value();
+    if (logSumExp) logs[row] = sum.value();
   }
   const best = [tf.tensor(merged.values, [...leading, k], 'float32'), tf.tensor(merged.ids, [...leading, k], 'int32')];
-  return logSumExp ? [...best, tf.tensor(merged.sums, leading, 'float32')] : best;
+  return logSumExp ? [...best, tf.tensor(logs, leading, 'float32')] : best;
 }
 
-/** The numbers that a rank sends: float32 [rows, k] values, int32 [rows, k] ids, float32 [rows] log-sum-exp or none. */
+/** The numbers that a rank sends: float32 [rows, k] values, int32 [rows, k] ids, int32 [rows, STATE_WORDS] or none. */
 class Parts {
   readonly values: Float32Array;
   readonly ids: Int32Array;
-  readonly sums: Float32Array;
+  readonly states: Int32Array;
 
   constructor(
     payload: Int32Array,
@@ -77,11 +79,11 @@ class Parts {
     const floats = new Float32Array(payload.buffer, payload.byteOffset, payload.length);
     this.values = floats.subarray(0, rows * k);
     this.ids = payload.subarray(rows * k, 2 * rows * k);
-    this.sums = floats.subarray(2 * rows * k);
+    this.states = payload.subarray(2 * rows * k);
   }
 
   /** From outputs of the kernel, whose k may be smaller: the rest of a row stays 0. */
-  set([values, ids, sums]: ArrayLike<number>[]): void {
+  set([values, ids, states]: ArrayLike<number>[]): void {
     const k = values.length / this.rows;
     for (let row = 0; row < this.rows; row++) {
       for (let j = 0; j < k; j++) {
@@ -89,6 +91,6 @@ class Parts {
         this.ids[row * this.k + j] = ids[row * k + j];
       }
     }
-    if (sums !== undefined) this.sums.set(sums);
+    if (states !== undefined) this.states.set(states);
   }
 }

@@ -5,6 +5,7 @@ import { describeEachBackend } from '../backends';
 import type { Shape } from '../cases';
 import { BINARY_SHAPES, DENSE_SHAPES, FORMATS, inject, randomFloats, randomIntegers } from '../cases';
 import { logSumExp, logSumExpFault } from '../reference';
+import { inAllRanks } from '../simulated_ranks';
 import { bitsOf, take } from './take';
 
 /** The result of a call with `logSumExp`, its tensors disposed. */
@@ -20,16 +21,33 @@ function takeAll(
   return { ...take(result), sums };
 }
 
+function headOf(format: HeadFormat, weight: tf.Tensor2D, bias?: Float32Array, groupSize?: number): LmHead {
+  return format === 'binary'
+    ? LmHead.binarize(weight, { groupSize, bias })
+    : LmHead.dense(weight, { dtype: format, bias });
+}
+
 /** A head of random weights. */
 function randomHead(format: HeadFormat, shape: Shape & { groupSize?: number }, bias?: Float32Array): LmHead {
   const { vocabSize, hiddenSize, groupSize } = shape;
   const weight = tf.tensor2d(randomFloats(vocabSize * hiddenSize, 60), [vocabSize, hiddenSize]);
-  const head =
-    format === 'binary'
-      ? LmHead.binarize(weight, { groupSize, bias })
-      : LmHead.dense(weight, { dtype: format, bias: bias });
+  const head = headOf(format, weight, bias, groupSize);
   weight.dispose();
   return head;
+}
+
+/**
+ * A row and a head whose log-sum-exp is nearly 0, so that its bits show what would vanish in the rounding of a larger one: a
+ * sum of exponentials in another order.
+ */
+function telling(format: HeadFormat, hiddenSize: number, vocabSize: number) {
+  const row = randomFloats(hiddenSize, 71).map((x) => 4 * x);
+  const weight = tf.tensor2d(randomFloats(vocabSize * hiddenSize, 72), [vocabSize, hiddenSize]);
+  const bias = randomFloats(vocabSize, 73);
+  const head = headOf(format, weight, bias, 32);
+  const { sums } = takeAll([Array.from(row)], head, 1);
+  head.dispose();
+  return { row, weight, bias: bias.map((x) => x - sums[0]) };
 }
 
 /** Whether no value is greater than the log-sum-exp of its row, so that no log-probability is above 0. */
@@ -158,6 +176,62 @@ describeEachBackend('logSumExp of lmHeadTopK', (backend) => {
       for (let run = 0; run < 10; run++) expect(bitsOf(takeAll(hidden, head, 20).sums)).toEqual(first);
       hidden.dispose();
       head.dispose();
+    });
+
+    it('has the same bits in every batch, in every place there, and for every k', () => {
+      const [hiddenSize, vocabSize] = [64, native ? 5003 : 1003];
+      const { row, weight, bias } = telling(format, hiddenSize, vocabSize);
+      const head = headOf(format, weight, bias, 32);
+      const one = tf.tensor2d(row, [1, hiddenSize]);
+      const others = tf.tensor2d(randomFloats(64 * hiddenSize, 70), [64, hiddenSize]);
+      const expected = bitsOf(takeAll(one, head, 50).sums);
+      tf.tidy(() => {
+        for (const k of [0, 1, 7, 600]) expect(bitsOf(takeAll(one, head, k).sums)).toEqual(expected);
+        for (const rows of [2, 3, 8, 33, 64, 65]) {
+          for (const place of new Set([0, 1, rows >> 1, rows - 1])) {
+            const parts = [
+              tf.slice(others, [0, 0], [place, hiddenSize]),
+              one,
+              tf.slice(others, [place, 0], [rows - 1 - place, hiddenSize]),
+            ];
+            const { sums } = takeAll(tf.concat2d(parts, 0), head, rows % 2 === 0 ? 1 : 50);
+            expect(bitsOf([sums[place]])).toEqual(expected);
+          }
+        }
+      });
+      tf.dispose([weight, one, others]);
+      head.dispose();
+    });
+
+    it.each([2, 3, 7])('has the same bits in %d shards that are cut at multiples of 64', (worldSize) => {
+      const [hiddenSize, vocabSize] = [64, native ? 5003 : 1003];
+      const { row, weight, bias } = telling(format, hiddenSize, vocabSize);
+      const hidden = tf.tensor2d(row, [1, hiddenSize]);
+      const make = (begin: number, end: number) => {
+        const part = tf.slice(weight, [begin, 0], [end - begin, hiddenSize]);
+        const head = headOf(format, part, bias.slice(begin, end), 32);
+        part.dispose();
+        return head;
+      };
+      const whole = make(0, vocabSize);
+      const expected = bitsOf(takeAll(hidden, whole, 5).sums);
+      const terms = Math.ceil(vocabSize / 64);
+      // Of about the same size, and the first much smaller than the others.
+      for (const first of [Math.round(terms / worldSize), 1]) {
+        const ends = Array.from(
+          { length: worldSize },
+          (_, rank) => 64 * (first + Math.floor((rank * (terms - first)) / (worldSize - 1))),
+        );
+        const starts = [0, ...ends];
+        const heads = ends.map((end, rank) => make(starts[rank], Math.min(vocabSize, end)));
+        const ranks = inAllRanks(worldSize, (group) =>
+          takeAll(hidden, heads[group.rank], 5, { vocabStart: starts[group.rank], group }),
+        );
+        expect(ranks.map(({ sums }) => bitsOf(sums))).toEqual(ranks.map(() => expected));
+        heads.forEach((head) => head.dispose());
+      }
+      whole.dispose();
+      tf.dispose([weight, hidden]);
     });
 
     it('is of more rows than a batch usually has', () => {

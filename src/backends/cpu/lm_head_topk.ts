@@ -3,7 +3,7 @@ import type { LmHeadTopKAttrs, LmHeadTopKInputs } from '../../kernel_names';
 import { LmHeadTopK } from '../../kernel_names';
 import { TopK } from '../../common/order';
 import { read } from './io';
-import { LogSumExp } from '../../common/log_sum_exp';
+import { LogSumExp, STATE_WORDS } from '../../common/log_sum_exp';
 import type { ScorerInput } from './scores';
 import { makeScorer } from './scores';
 
@@ -26,7 +26,7 @@ export class Selection {
   private readonly leading: number[];
   private readonly bias: ArrayLike<number> | undefined;
   private readonly heaps: TopK[];
-  private readonly sums: LogSumExp[] | undefined;
+  private readonly sums: LogSumExp[];
 
   constructor(
     inputs: LmHeadTopKInputs,
@@ -36,33 +36,35 @@ export class Selection {
     this.bias = inputs.bias && read(inputs.bias);
     const rows = tf.util.sizeFromShape(this.leading);
     this.heaps = Array.from({ length: rows }, () => new TopK(attrs.k));
-    if (attrs.logSumExp) this.sums = Array.from({ length: rows }, () => new LogSumExp());
+    const wantsSums = attrs.logSumExp || attrs.logSumState;
+    this.sums = Array.from({ length: wantsSums ? rows : 0 }, () => new LogSumExp());
   }
 
-  /** `score` is a float32 without bias; the bias is added here, in float32. */
+  /** Ids ascend in each row. `score` is a float32 without bias; the bias is added here, in float32. */
   offer(row: number, id: number, score: number): void {
     const finished = this.bias ? Math.fround(score + this.bias[id]) : score;
     this.heaps[row].offer(this.attrs.vocabStart + id, finished);
-    if (this.sums) this.sums[row].add(finished);
+    if (this.sums.length > 0) this.sums[row].add(finished);
   }
 
-  /** [values, indices], both [..., k], and [...] of logSumExp where asked. */
+  /** [values, indices], both [..., k], and what was asked for of logSumExp, [...], and its state, [..., STATE_WORDS]. */
   result(): tf.Tensor[] {
     const { leading, heaps, sums } = this;
-    const { k } = this.attrs;
+    const { k, logSumExp, logSumState } = this.attrs;
     const values = new Float32Array(heaps.length * k);
     const indices = new Int32Array(heaps.length * k);
     heaps.forEach((heap, row) => heap.drain(values, indices, row * k));
-    const best = [tf.tensor(values, [...leading, k], 'float32'), tf.tensor(indices, [...leading, k], 'int32')];
-    if (sums === undefined) return best;
-    return [
-      ...best,
-      tf.tensor(
-        Float32Array.from(sums, (sum) => sum.value()),
-        leading,
-        'float32',
-      ),
-    ];
+    const result = [tf.tensor(values, [...leading, k], 'float32'), tf.tensor(indices, [...leading, k], 'int32')];
+    if (logSumExp) {
+      const logs = Float32Array.from(sums, (sum) => sum.value());
+      result.push(tf.tensor(logs, leading, 'float32'));
+    }
+    if (logSumState) {
+      const words = new Int32Array(sums.length * STATE_WORDS);
+      sums.forEach((sum, row) => sum.store(words.subarray(row * STATE_WORDS, (row + 1) * STATE_WORDS)));
+      result.push(tf.tensor(words, [...leading, STATE_WORDS], 'int32'));
+    }
+    return result;
   }
 }
 

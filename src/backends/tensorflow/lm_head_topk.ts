@@ -8,13 +8,14 @@ export const lmHeadTopKConfig: KernelConfig = {
   backendName: 'tensorflow',
   kernelFunc: ({ inputs, attrs, backend }) => {
     const { hidden, weight, hiddenScale, bias } = inputs as LmHeadTopKInputs;
-    const { format, k, groupSize, vocabSize, transposeWeight, vocabStart, logSumExp, group, host } =
+    const { format, k, groupSize, vocabSize, transposeWeight, vocabStart, logSumExp, logSumState, group, host } =
       attrs as unknown as LmHeadTopKAttrs;
     // Defaults are left to the op, and Tweight to TensorFlow, which sees the tensor: an attribute costs host time.
     const opAttrs: OpAttrs = { format, k };
     if (hiddenScale) opAttrs['num_hidden_scale'] = 1;
     if (bias) opAttrs['num_bias'] = 1;
     if (logSumExp) opAttrs['num_log_sum_exp'] = 1;
+    if (logSumState) opAttrs['num_log_sum_state'] = 1;
     if (groupSize !== 0) opAttrs['group_size'] = groupSize;
     if (vocabSize !== 0) opAttrs['vocab_size'] = vocabSize;
     if (transposeWeight) opAttrs['transpose_weight'] = true;
@@ -23,6 +24,7 @@ export const lmHeadTopKConfig: KernelConfig = {
     const tensors = [hidden, weight];
     if (hiddenScale) tensors.push(hiddenScale);
     if (bias) tensors.push(bias);
-    return runOp(backend, host ? `${LmHeadTopK}Host` : LmHeadTopK, opAttrs, tensors, logSumExp ? 3 : 2);
+    const outputs = 2 + Number(logSumExp) + Number(logSumState ?? false);
+    return runOp(backend, host ? `${LmHeadTopK}Host` : LmHeadTopK, opAttrs, tensors, outputs);
   },
 };

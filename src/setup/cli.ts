@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { packageRoot } from '../native/package_root';
 import { doctor } from './doctor';
 import { sentence } from './errors';
-import { defaultArchitectures, parseOptions, pinnedTensorflow, type RawOptions } from './options';
+import { allArchitectures, parseOptions, pinnedTensorflow, type RawOptions } from './options';
 import { stopCommands } from './run_command';
 import { setup } from './setup';
 
@@ -27,7 +27,7 @@ program
   .option('--cuda-kernels', 'compile the CUDA kernels with TensorFlow for the CPU, too')
   .option(
     '--architectures <list>',
-    `compute capabilities to compile for, such as 90 or 80,90 (default: the GPUs' own, else ${defaultArchitectures.join(',')})`,
+    `compute capabilities to compile for, such as 90 or 80,90 (default: the GPUs' own, else all: ${allArchitectures.join(',')})`,
   )
   .addHelpText(
     'after',

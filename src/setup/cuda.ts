@@ -1,7 +1,7 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { SetupError } from './errors';
-import { defaultArchitectures, type Plan } from './options';
+import { allArchitectures, checkoutArchitectures, type Plan } from './options';
 import { pipInstall } from './pip';
 import { querySmi } from './platform';
 import { quickOutput, which } from './run_command';
@@ -85,7 +85,7 @@ export function chooseArchitectures(plan: Plan, nvcc: Nvcc, env = process.env): 
   if (wanted === undefined) return ['native'];
   const unknown = wanted.filter((architecture) => known.size > 0 && !known.has(architecture));
   if (unknown.length === 0) return wanted;
-  if (plan.architectures !== defaultArchitectures) {
+  if (wanted !== allArchitectures && wanted !== checkoutArchitectures) {
     throw new SetupError(
       `nvcc ${nvcc.version.join('.')} at ${nvcc.path} cannot build for architecture ${unknown.join(', ')}: choose others with --architectures, or set CUDA_HOME to another CUDA toolkit.`,
     );

@@ -21,8 +21,10 @@ export interface Plan {
 
 /** The TensorFlow that this package is tested with; requirements/ holds its hashes. */
 export const pinnedTensorflow = '2.21.0';
-/** Built for when there is no GPU to ask: Ampere to Blackwell, and PTX of the last for what comes after. */
-export const defaultArchitectures = ['80', '86', '89', '90', '100', '120'];
+/** What an installed package builds for where there is no GPU to ask: Ampere to Blackwell, and PTX of the last for later ones. */
+export const allArchitectures = ['80', '86', '89', '90', '100', '120'];
+/** What a checkout builds for there: enough to see that each way through the code compiles, in a third of the time. */
+export const checkoutArchitectures = ['80', '90'];
 
 /** What commander hands over for `setup`. */
 export interface RawOptions {
@@ -54,10 +56,11 @@ export function parseOptions(raw: RawOptions): SetupOptions {
 }
 
 /**
- * '8.0, 90' -> ['80', '90'].
+ * '8.0, 90' -> ['80', '90'], and 'all' -> those of a package.
  * @throws SetupError for anything that is not a list of compute capabilities from 7.5 on.
  */
 export function parseArchitectures(list: string): string[] {
+  if (list === 'all') return [...allArchitectures];
   const parts = list.split(/[,;\s]+/).filter((part) => part !== '');
   const numbers = parts.map((part) => (/^\d+\.?\d$/.test(part) ? Number(part.replace('.', '')) : NaN));
   if (parts.length === 0 || numbers.some((number) => !(number >= 75 && number < 1000))) {
@@ -76,14 +79,16 @@ export function makePlan(
   asked: SetupOptions,
   last: SetupOptions,
   hasGpu: boolean,
+  isCheckout: boolean,
 ): { plan: Plan; userOptions: SetupOptions } {
   const userOptions: SetupOptions = asked.flavour ? asked : { ...last, ...asked };
   const flavour = userOptions.flavour ?? (hasGpu ? 'cuda' : 'cpu');
+  const withoutGpu = isCheckout ? checkoutArchitectures : allArchitectures;
   const plan: Plan = {
     flavour,
     tensorflow: userOptions.tensorflow ?? pinnedTensorflow,
     cudaKernels: userOptions.cudaKernels === true || flavour === 'cuda',
-    architectures: userOptions.architectures ?? (hasGpu ? 'native' : defaultArchitectures),
+    architectures: userOptions.architectures ?? (hasGpu ? 'native' : withoutGpu),
   };
   return { plan, userOptions };
 }

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { packageRoot } from '../native/package_root';
 import * as cuda from './cuda';
@@ -37,7 +38,8 @@ export async function setup(options: SetupOptions, cwd = process.cwd()): Promise
   const root = packageRoot();
   const tfjs = findTfjs(cwd, root);
   const gpus = nvidiaGpus();
-  const { plan, userOptions } = makePlan(options, readStamp(root)?.userOptions ?? {}, gpus.length > 0);
+  const isCheckout = existsSync(join(root, 'test')); // no part of the package
+  const { plan, userOptions } = makePlan(options, readStamp(root)?.userOptions ?? {}, gpus.length > 0, isCheckout);
   const cache = join(tfjs.modules, '.cache', 'tfjs-lm-head');
   const job: Job = { root, cache, requirements: join(root, 'requirements'), tfjs, plan, userOptions, gpus };
   if (isDone(job)) {

@@ -1,7 +1,13 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { defaultArchitectures, makePlan, parseArchitectures, parseOptions } from '../../src/setup/options';
+import {
+  allArchitectures,
+  checkoutArchitectures,
+  makePlan,
+  parseArchitectures,
+  parseOptions,
+} from '../../src/setup/options';
 import { nvidiaGpus } from '../../src/setup/platform';
 import { cudaRequirements } from '../../src/setup/tensorflow';
 import { buildErrors, lastLines } from '../../src/setup/last_lines';
@@ -17,6 +23,7 @@ describe('options', () => {
       architectures: ['80', '90'],
     });
     expect(parseOptions({})).toEqual({});
+    expect(parseOptions({ architectures: 'all' })).toEqual({ architectures: allArchitectures });
   });
   test('bad ones', () => {
     expect(() => parseOptions({ cpu: true, cuda: true })).toThrow(
@@ -31,28 +38,39 @@ describe('options', () => {
 
 describe('plans', () => {
   test('without a wish, the machine decides', () => {
-    expect(makePlan({}, {}, false).plan).toEqual({
+    expect(makePlan({}, {}, false, false).plan).toEqual({
       flavour: 'cpu',
       tensorflow: '2.21.0',
       cudaKernels: false,
-      architectures: defaultArchitectures,
+      architectures: allArchitectures,
     });
-    expect(makePlan({}, {}, true).plan).toMatchObject({ flavour: 'cuda', cudaKernels: true, architectures: 'native' });
-  });
-  test('--cpu on a machine with a GPU, --cuda on one without', () => {
-    expect(makePlan({ flavour: 'cpu' }, {}, true).plan).toMatchObject({ flavour: 'cpu', cudaKernels: false });
-    expect(makePlan({ flavour: 'cuda' }, {}, false).plan).toMatchObject({
+    expect(makePlan({}, {}, true, false).plan).toMatchObject({
       flavour: 'cuda',
       cudaKernels: true,
-      architectures: defaultArchitectures,
+      architectures: 'native',
     });
+  });
+  test('--cpu on a machine with a GPU, --cuda on one without', () => {
+    expect(makePlan({ flavour: 'cpu' }, {}, true, false).plan).toMatchObject({ flavour: 'cpu', cudaKernels: false });
+    expect(makePlan({ flavour: 'cuda' }, {}, false, false).plan).toMatchObject({
+      flavour: 'cuda',
+      cudaKernels: true,
+      architectures: allArchitectures,
+    });
+  });
+  test('a checkout builds for fewer GPUs where there is none, unless it is told otherwise', () => {
+    expect(makePlan({}, {}, false, true).plan.architectures).toEqual(['80', '90']);
+    expect(makePlan({}, {}, true, true).plan.architectures).toBe('native');
+    const all = parseArchitectures('all');
+    expect(makePlan({ architectures: all }, {}, false, true).plan.architectures).toEqual(allArchitectures);
+    expect(all.filter((architecture) => checkoutArchitectures.includes(architecture))).toEqual(checkoutArchitectures);
   });
   test('options of the last setup stay until --cpu or --cuda', () => {
     const last = { flavour: 'cuda', architectures: ['90'] } as const;
-    expect(makePlan({}, { ...last, architectures: [...last.architectures] }, false).plan).toMatchObject(last);
-    expect(makePlan({ cudaKernels: true }, {}, false).userOptions).toEqual({ cudaKernels: true });
-    expect(makePlan({}, { cudaKernels: true }, false).plan.cudaKernels).toBe(true);
-    expect(makePlan({ flavour: 'cpu' }, { cudaKernels: true }, false).plan.cudaKernels).toBe(false);
+    expect(makePlan({}, { ...last, architectures: [...last.architectures] }, false, false).plan).toMatchObject(last);
+    expect(makePlan({ cudaKernels: true }, {}, false, false).userOptions).toEqual({ cudaKernels: true });
+    expect(makePlan({}, { cudaKernels: true }, false, false).plan.cudaKernels).toBe(true);
+    expect(makePlan({ flavour: 'cpu' }, { cudaKernels: true }, false, false).plan.cudaKernels).toBe(false);
   });
 });
 

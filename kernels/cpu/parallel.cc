@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -11,6 +12,17 @@ namespace {
 
 // About the work that takes as long as waking a thread.
 constexpr int64_t kOperationsPerThread = 1 << 19;
+// Of a setting beyond reason.
+constexpr int64_t kMostThreads = 1024;
+
+// What TensorFlow's own pool goes by: its environment variable where that is above 0, else the cores.
+int64_t mostThreads() {
+  const char* setting = std::getenv("TF_NUM_INTRAOP_THREADS");
+  char* end = nullptr;
+  const int64_t wanted = setting == nullptr ? 0 : std::strtoll(setting, &end, 10);
+  if (wanted > 0 && *end == '\0') return std::min<int64_t>(wanted, kMostThreads);
+  return std::max(1u, std::thread::hardware_concurrency());
+}
 
 class WorkerPool {
  public:
@@ -73,9 +85,9 @@ class WorkerPool {
 }  // namespace
 
 int threadsFor(int64_t operations) {
-  // Asked once: the C library opens a file to answer.
-  static const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
-  return static_cast<int>(std::clamp<int64_t>(operations / kOperationsPerThread, 1, cores));
+  // Asked once: the C library opens a file to tell the cores.
+  static const int64_t most = mostThreads();
+  return static_cast<int>(std::clamp<int64_t>(operations / kOperationsPerThread, 1, most));
 }
 
 void parallelFor(int threads, int64_t count, const std::function<void(int, int64_t, int64_t)>& body) {

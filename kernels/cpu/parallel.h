@@ -6,7 +6,8 @@
 
 namespace lm_head {
 
-// Threads that are worth using for so many elementary operations: at least 1, at most one a core.
+// Threads that are worth using for so many elementary operations: at least 1, at most TF_NUM_INTRAOP_THREADS, or one a
+// core where that is not set.
 int threadsFor(int64_t operations);
 
 // Runs body(worker, begin, end) for `threads` workers, each with its share of [0, count), and returns when all have

@@ -204,7 +204,7 @@ void Connection::send(const Message& message) {
 
 std::vector<Message> Connection::receive() {
   char buffer[4096];
-  // The limit is for strangers: who sends without end must not fill the memory.
+  // The limit is for those that are no ranks: who sends without end must not fill the memory.
   while (open_ && arrived_.size() <= kMaxMessageBytes) {
     const ssize_t count = recv(socket_.get(), buffer, sizeof(buffer), 0);
     if (count > 0) {

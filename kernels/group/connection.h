@@ -22,10 +22,10 @@ enum class MessageType : int32_t {
   kStuck,     // step, text: it does not complete
   kLeave,     // step: the last one; when the others have its data, this rank may go
   // From rank 0 to a rank.
-  kAsk,       // step: vote when you come to it
-  kAgreed,    // step: all do the same
-  kMayLeave,  //
-  kHurry,     // somebody waits for your progress
+  kAsk,              // step: vote when you come to it
+  kAgreed,           // step: all do the same
+  kMayLeave,         //
+  kRequestProgress,  // somebody waits for your progress
   // Both ways.
   kFail,  // text: why the group has failed
 };

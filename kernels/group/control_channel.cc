@@ -11,7 +11,7 @@ namespace lm_head {
 namespace {
 
 // How often a rank says how far it is, and the same while another rank waits for that.
-constexpr Milliseconds kPulse(200), kHurriedPulse(5);
+constexpr Milliseconds kPulse(200), kRequestedPulse(5);
 // How much longer a rank waits for rank 0's decision than rank 0 takes to make it.
 constexpr Milliseconds kGrace(2000);
 
@@ -143,7 +143,7 @@ void ControlChannel::watch() {
       stopping = stopping_;
       ended = !error_.empty();
       pending = hooks_.completedStep() < begun_;
-      if (hurry_) pulse = kHurriedPulse;
+      if (progressRequested_) pulse = kRequestedPulse;
     }
     if (ended && !told) {
       told = true;
@@ -198,7 +198,7 @@ void ControlChannel::receiveAll(Clock::time_point now) {
 }
 
 void ControlChannel::report(Clock::time_point now) {
-  if (now - lastReport_ < (hurry_ ? kHurriedPulse : kPulse)) return;
+  if (now - lastReport_ < (progressRequested_ ? kRequestedPulse : kPulse)) return;
   lastReport_ = now;
   const int64_t completed = hooks_.completedStep();
   const Message progress{MessageType::kProgress, rank_, begun_, completed, ""};
@@ -266,8 +266,8 @@ void ControlChannel::deliver(const Message& message) {
       mayLeave_ = true;
       changed_.notify_all();
       return;
-    case MessageType::kHurry:
-      hurry_ = true;
+    case MessageType::kRequestProgress:
+      progressRequested_ = true;
       return;
     case MessageType::kFail:
       return setError(message.text);

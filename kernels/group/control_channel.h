@@ -92,7 +92,7 @@ class ControlChannel {
   std::set<int64_t> asked_;  // steps in which every rank has to vote
   int64_t agreed_ = 0;
   bool mayLeave_ = false;
-  bool hurry_ = false;
+  bool progressRequested_ = false;
   bool stopping_ = false;
 
   std::vector<Clock::time_point> lastHeard_;  // by peer

@@ -57,7 +57,7 @@ void ControlHub::receive(int rank, const Message& message, Clock::time_point now
     case MessageType::kLeave:
       sender.leaving = true;
       sender.lastStep = message.step;
-      toAll({MessageType::kHurry, 0, 0, 0, ""});
+      toAll({MessageType::kRequestProgress, 0, 0, 0, ""});
       return;
     case MessageType::kFail:
       return fail(message.text);

@@ -9,7 +9,7 @@
 namespace lm_head {
 namespace {
 
-// Begins a hello, and the device follows. Tells strangers apart who happen to find the port, such as another program's
+// Begins a hello, and the device follows. Tells apart who happens to find the port, such as another program's
 // clients.
 constexpr std::string_view kLanguage = "tfjs-lm-head group 1\n";
 
@@ -37,13 +37,14 @@ class Host {
                addressText(options_.host, options_.port) + " within " + timeText(options_.timeout));
       }
       std::vector<int> descriptors = {listener.get()};
-      for (const Connection& stranger : strangers_) descriptors.push_back(stranger.descriptor());
+      for (const Connection& pending : pendingConnections_) descriptors.push_back(pending.descriptor());
       for (const auto& peer : result_.peers) {
         if (peer != nullptr) descriptors.push_back(peer->descriptor());
       }
       waitForAny(descriptors, std::chrono::duration_cast<Milliseconds>(deadline_ - now) + Milliseconds(1));
-      while (std::optional<Connection> came = Connection::accept(listener)) strangers_.push_back(std::move(*came));
-      hearStrangers();
+      while (std::optional<Connection> came = Connection::accept(listener))
+        pendingConnections_.push_back(std::move(*came));
+      hearPendingConnections();
       for (size_t rank = 1; rank < result_.peers.size(); ++rank) {
         if (result_.peers[rank] == nullptr) continue;
         result_.peers[rank]->receive();
@@ -65,25 +66,25 @@ class Host {
     return ranks;
   }
 
-  void hearStrangers() {
-    for (size_t i = 0; i < strangers_.size();) {
-      const std::optional<Message> hello = strangers_[i].wait(Clock::now());
-      if (!hello && strangers_[i].isOpen()) {
+  void hearPendingConnections() {
+    for (size_t i = 0; i < pendingConnections_.size();) {
+      const std::optional<Message> hello = pendingConnections_[i].wait(Clock::now());
+      if (!hello && pendingConnections_[i].isOpen()) {
         ++i;
         continue;
       }
-      Connection stranger = std::move(strangers_[i]);
-      strangers_.erase(strangers_.begin() + i);
-      if (hello) admit(std::move(stranger), *hello);
+      Connection pending = std::move(pendingConnections_[i]);
+      pendingConnections_.erase(pendingConnections_.begin() + i);
+      if (hello) admit(std::move(pending), *hello);
     }
   }
 
-  void admit(Connection stranger, const Message& hello) {
+  void admit(Connection pending, const Message& hello) {
     if (hello.type != MessageType::kHello || hello.text.compare(0, kLanguage.size(), kLanguage) != 0) return;
     const std::string device = hello.text.substr(kLanguage.size());
     // From here on it is one of us, and hears why it does not fit.
     const auto refuseBoth = [&](const std::string& why) {
-      stranger.send({MessageType::kFail, 0, 0, 0, why});
+      pending.send({MessageType::kFail, 0, 0, 0, why});
       refuse(why);
     };
     const std::string name = "rank " + std::to_string(hello.rank);
@@ -100,7 +101,7 @@ class Host {
                  device + "); give each process its own with CUDA_VISIBLE_DEVICES");
     }
     devices_[hello.rank] = device;
-    result_.peers[hello.rank] = std::make_unique<Connection>(std::move(stranger));
+    result_.peers[hello.rank] = std::make_unique<Connection>(std::move(pending));
     deadline_ = std::min(deadline_, Clock::now() + Milliseconds(hello.completed));
   }
 
@@ -114,9 +115,9 @@ class Host {
     const Message failure{MessageType::kFail, 0, 0, 0, why};
     toAll(failure);
     // Those too who have come and not yet been heard.
-    for (Connection& stranger : strangers_) {
-      stranger.receive();
-      stranger.send(failure);
+    for (Connection& pending : pendingConnections_) {
+      pending.receive();
+      pending.send(failure);
     }
     throw std::runtime_error(why);
   }
@@ -124,7 +125,7 @@ class Host {
   const RendezvousOptions& options_;
   Clock::time_point deadline_;  // of the one that waits shortest
   std::vector<std::string> devices_;
-  std::vector<Connection> strangers_;
+  std::vector<Connection> pendingConnections_;
   Rendezvous result_;
 };
 

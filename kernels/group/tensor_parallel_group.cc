@@ -54,8 +54,8 @@ class Groups {
 
 void checkOptions(const RendezvousOptions& options) {
   const auto number = [](int64_t value) { return std::to_string(value); };
-  if (options.worldSize < 1)
-    throw std::runtime_error("worldSize must be at least 1, but got " + number(options.worldSize));
+  if (options.worldSize < 2)
+    throw std::runtime_error("worldSize must be at least 2, but got " + number(options.worldSize));
   if (options.rank < 0 || options.rank >= options.worldSize) {
     throw std::runtime_error("rank must be 0 to " + number(options.worldSize - 1) + ", but got " +
                              number(options.rank));
@@ -63,13 +63,12 @@ void checkOptions(const RendezvousOptions& options) {
   if (options.timeout.count() < 1) {
     throw std::runtime_error("timeoutMs must be at least 1, but got " + number(options.timeout.count()));
   }
-  if (options.worldSize > 1 && (options.port < 1 || options.port > 65535)) {
+  if (options.port < 1 || options.port > 65535) {
     throw std::runtime_error("port must be 1 to 65535, but got " + number(options.port));
   }
 }
 
 std::shared_ptr<TensorParallelGroup> makeGroup(const RendezvousOptions& options) {
-  if (options.worldSize == 1) return std::make_shared<TensorParallelGroup>(0, 1);
 #ifdef LM_HEAD_CUDA
   return std::make_shared<GpuTensorParallelGroup>(options);
 #else
@@ -112,7 +111,7 @@ std::shared_ptr<TensorParallelGroup> tensorParallelGroup(int64_t handle, const s
   Groups::Entry entry = Groups::shared().find(handle);
   if (entry.group == nullptr)
     throw OpError(TF_ABORTED, op + " on " + entry.name + ": the tensor-parallel group is closed");
-  return entry.group->worldSize() == 1 ? nullptr : entry.group;
+  return entry.group;
 }
 
 }  // namespace lm_head

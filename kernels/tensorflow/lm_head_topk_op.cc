@@ -72,8 +72,7 @@ class LmHeadTopKKernel {
     args.vocabStart = vocabStart_;
     setWeight(weight, args);
     const std::shared_ptr<TensorParallelGroup> group = tensorParallelGroup(group_, "LmHeadTopK");
-    require(group == nullptr || kDevice == Device::kGpu,
-            "LmHeadTopK: attribute 'group' needs a GPU where the group has several ranks");
+    require(group == nullptr || kDevice == Device::kGpu, "LmHeadTopK: attribute 'group' needs a GPU");
     // In a group, k counts in the vocabulary of all ranks.
     require(0 <= k_ && (group != nullptr || k_ <= args.vocabSize), [&] {
       return "LmHeadTopK: attribute 'k' must be 0 to " + std::to_string(args.vocabSize) + ", but got " +

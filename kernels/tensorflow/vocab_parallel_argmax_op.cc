@@ -138,8 +138,7 @@ class VocabParallelArgmaxKernel {
       });
     }
     const std::shared_ptr<TensorParallelGroup> group = tensorParallelGroup(group_, "VocabParallelArgmax");
-    require(group == nullptr || kDevice == Device::kGpu,
-            "VocabParallelArgmax: attribute 'group' needs a GPU where the group has several ranks");
+    require(group == nullptr || kDevice == Device::kGpu, "VocabParallelArgmax: attribute 'group' needs a GPU");
     const int64_t rows = attributes_.rows(shards.front());
     const Tensor tokens = context.output(0, TF_INT32, {rows});
     if (rows == 0) return;

@@ -11,10 +11,10 @@ export class NativeProgram {
   private wake: () => void = () => undefined;
   private closed = false;
 
-  constructor(name: string, args: string[] = []) {
+  constructor(name: string, args: string[] = [], env: NodeJS.ProcessEnv = {}) {
     const path = join(__dirname, '..', '..', 'build', 'native', name);
     if (!existsSync(path)) throw new Error(`${path} is missing: run npm run setup first.`);
-    this.process = spawn(path, args);
+    this.process = spawn(path, args, { env: { ...process.env, ...env } });
     let rest = '';
     this.process.stdout.setEncoding('utf8').on('data', (text: string) => {
       const pieces = (rest + text).split('\n');

@@ -81,7 +81,8 @@ export type LmHeadTopKLogSumExpResult = Required<LmHeadTopKResult>;
  * ```
  *
  * The order: NaN first, then the larger score, and of equal scores the lower id (-0 equals +0). So the result for k is
- * a prefix of the result for k + 1. A row's values and ids depend on neither the other rows nor their number.
+ * a prefix of the result for k + 1. A row's values, ids and log-sum-exp depend on neither the other rows nor their number; nor
+ * does the log-sum-exp depend on k, or on a cut of the vocabulary at multiples of 64 ids.
  *
  * Not differentiable.
  *

@@ -7,6 +7,10 @@
 
 #include "mainloop.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace lm_head {
 namespace {
 
@@ -93,6 +97,7 @@ struct Part {
   int64_t hiddenStride;
   int rows;
   int64_t columns;
+  bool first;  // of its ids: sums begin at 0
   CacheLine* sums;
 };
 
@@ -129,7 +134,11 @@ INLINE void addBlock(const Part<Element>& part, int firstId, int firstRow) {
   for (int row = 0; row < kRows; ++row) {
     for (int id = 0; id < kIds; ++id) {
       float* sum = part.sums[(firstRow + row) * kCpuTileIds + firstId + id].floats;
-      for (int i = 0; i < Lanes::kCount; ++i, sum += kWidth) Lanes::store(Lanes::load(sum) + chunk[row][id][i], sum);
+      for (int i = 0; i < Lanes::kCount; ++i, sum += kWidth) {
+        Floats before = {};
+        if (!part.first) before = Lanes::load(sum);
+        Lanes::store(before + chunk[row][id][i], sum);
+      }
     }
   }
 }
@@ -214,8 +223,8 @@ constexpr int64_t scratchFor(int rows) { return rows * kCpuTileIds + kCpuTileIds
 
 template <int kWidth, class Element>
 INLINE void multiplyTile(const Tile& tile) {
-  const Weights<Element> weights{static_cast<const Element*>(tile.args.weight), tile.args.weightRowStride,
-                                 std::is_same_v<Element, float> ? tile.args.weightColumnStride : 1};
+  Weights<Element> weights{static_cast<const Element*>(tile.args.weight), tile.args.weightRowStride,
+                           std::is_same_v<Element, float> ? tile.args.weightColumnStride : 1};
   constexpr int kRowBlock = kWidth == 16 ? 4 : 2;
   // For few rows weights are widened in registers, again for each block of rows; for more, once, to a buffer.
   constexpr int kFewRows = kWidth / 2;
@@ -223,32 +232,65 @@ INLINE void multiplyTile(const Tile& tile) {
   const bool inRegisters = tile.rows <= kFewRows && size % kLanes == 0 && weights.columnStride == 1;
   CacheLine* sums = tile.scratch;
   CacheLine* buffer = sums + tile.rows * kCpuTileIds;
-  std::fill(sums, buffer, CacheLine{});
-  const int step = inRegisters ? 8 : kCpuTileIds;
-  for (int id = 0; id < tile.ids; id += step) {
+  // So few that what is widened stays in the first cache beside hidden; where ids lie side by side, a whole line of
+  // them.
+  const int step = weights.columnStride == 1 ? 8 : kCpuTileIds;
+  for (int id = 0; id < tile.ids; id += step, weights.first += step * weights.rowStride) {
     const int ids = std::min(step, tile.ids - id);
-    const Element* weight = weights.first + id * weights.rowStride;
     for (int64_t begin = 0; begin < size; begin += kChunk) {
       const int64_t end = std::min(begin + kChunk, size);
       const float* hidden = tile.hidden + begin;
       if (inRegisters) {
-        addPart<kWidth, kRowBlock, true>(Part<Element>{weight + begin, weights.rowStride, ids, hidden,
-                                                       tile.hiddenStride, tile.rows, end - begin, sums + id});
+        addPart<kWidth, kRowBlock, true>(Part<Element>{weights.first + begin, weights.rowStride, ids, hidden,
+                                                       tile.hiddenStride, tile.rows, end - begin, begin == 0,
+                                                       sums + id});
       } else {
         widen<kWidth>(weights, ids, begin, end, buffer->floats);
-        addPart<kWidth, kRowBlock, false>(
-            Part<float>{buffer->floats, kChunk, ids, hidden, tile.hiddenStride, tile.rows, end - begin, sums + id});
+        addPart<kWidth, kRowBlock, false>(Part<float>{buffer->floats, kChunk, ids, hidden, tile.hiddenStride, tile.rows,
+                                                      end - begin, begin == 0, sums + id});
       }
     }
   }
+}
+
+// What is in the lanes of sums [rows, kCpuTileIds], added up in halves: lanes i and i + 8, i and i + 4, and so on.
+void addLanes(const Tile& tile) {
   using Four = Vectors<4>;
   for (int i = 0; i < tile.rows * kCpuTileIds; ++i) {
-    const float* lanes = sums[i].floats;
+    const float* lanes = tile.scratch[i].floats;
     const Four::Floats four =
         (Four::load(lanes) + Four::load(lanes + 8)) + (Four::load(lanes + 4) + Four::load(lanes + 12));
     tile.results[i / kCpuTileIds * tile.resultStride + i % kCpuTileIds] = (four[0] + four[2]) + (four[1] + four[3]);
   }
 }
+
+#if defined(__x86_64__)
+// The same for 16 ids at once: each step puts the halves of two registers side by side, and adds them.
+__attribute__((target("avx512f"))) void addLanesAvx512(const Tile& tile) {
+  constexpr __mmask16 kAll = 0xffff;  // without a mask, g++ 12 warns of its own header
+  static_assert(kCpuTileIds == 16 && kLanes == 16, "a register of registers");
+  const __m512i transposed = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  for (int row = 0; row < tile.rows; ++row) {
+    const CacheLine* sums = tile.scratch + row * kCpuTileIds;
+    __m512 eights[8], fours[4], twos[2];
+    for (int i = 0; i < 8; ++i) {
+      const __m512 a = _mm512_load_ps(sums[2 * i].floats), b = _mm512_load_ps(sums[2 * i + 1].floats);
+      eights[i] = _mm512_maskz_shuffle_f32x4(kAll, a, b, 0x44) + _mm512_maskz_shuffle_f32x4(kAll, a, b, 0xee);
+    }
+    for (int i = 0; i < 4; ++i) {
+      const __m512 a = eights[2 * i], b = eights[2 * i + 1];
+      fours[i] = _mm512_maskz_shuffle_f32x4(kAll, a, b, 0x88) + _mm512_maskz_shuffle_f32x4(kAll, a, b, 0xdd);
+    }
+    for (int i = 0; i < 2; ++i) {
+      const __m512 a = fours[2 * i], b = fours[2 * i + 1];
+      twos[i] = _mm512_maskz_shuffle_ps(kAll, a, b, 0x44) + _mm512_maskz_shuffle_ps(kAll, a, b, 0xee);
+    }
+    const __m512 ones =
+        _mm512_maskz_shuffle_ps(kAll, twos[0], twos[1], 0x88) + _mm512_maskz_shuffle_ps(kAll, twos[0], twos[1], 0xdd);
+    _mm512_storeu_ps(tile.results + row * tile.resultStride, _mm512_maskz_permutexvar_ps(kAll, transposed, ones));
+  }
+}
+#endif
 
 template <int kWidth>
 INLINE void multiplyTile(const Tile& tile) {
@@ -262,10 +304,19 @@ INLINE void multiplyTile(const Tile& tile) {
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx512f"))) void multiplyTileAvx512(const Tile& tile) { multiplyTile<16>(tile); }
-__attribute__((target("avx2,fma,f16c"))) void multiplyTileAvx2(const Tile& tile) { multiplyTile<8>(tile); }
+__attribute__((target("avx512f"))) void multiplyTileAvx512(const Tile& tile) {
+  multiplyTile<16>(tile);
+  addLanesAvx512(tile);
+}
+__attribute__((target("avx2,fma,f16c"))) void multiplyTileAvx2(const Tile& tile) {
+  multiplyTile<8>(tile);
+  addLanes(tile);
+}
 #endif
-void multiplyTilePlain(const Tile& tile) { multiplyTile<4>(tile); }
+void multiplyTilePlain(const Tile& tile) {
+  multiplyTile<4>(tile);
+  addLanes(tile);
+}
 
 auto bestMultiplyTile() {
 #if defined(__x86_64__)

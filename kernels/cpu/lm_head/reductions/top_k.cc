@@ -4,15 +4,37 @@
 #include <functional>
 
 namespace lm_head {
+namespace {
+
+#if defined(__x86_64__)
+#define FOR_EACH_CPU __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define FOR_EACH_CPU
+#endif
+
+constexpr int kTogether = 32;
+
+// The first of kTogether scores, from a multiple of kTogether on, of which one is not at most `threshold`; or a place
+// behind which fewer are left.
+FOR_EACH_CPU int findCandidate(const float* scores, int first, int ids, float threshold) {
+  for (; first + kTogether <= ids; first += kTogether) {
+    int32_t any = 0;
+    for (int i = 0; i < kTogether; ++i) any |= !(scores[first + i] <= threshold);
+    if (any) break;
+  }
+  return first;
+}
+
+}  // namespace
 
 void RunningTopK::offer(const float* scores, int ids, int64_t firstId) {
-  constexpr int kTogether = 16;
-  for (int first = 0; first < ids; first += kTogether) {
-    const int count = std::min(kTogether, ids - first);
-    bool any = false;
-    for (int i = 0; i < count; ++i) any |= !(scores[first + i] <= thresholdValue_);
-    if (!any) continue;
-    for (int i = first; i < first + count; ++i) offer(makeKey(scores[i], static_cast<uint32_t>(firstId + i)));
+  for (int first = 0;; first += kTogether) {
+    first = findCandidate(scores, first, ids, thresholdValue_);
+    if (first >= ids) return;
+    const int end = std::min(first + kTogether, ids);
+    for (int i = first; i < end; ++i) {
+      if (!(scores[i] <= thresholdValue_)) offer(makeKey(scores[i], static_cast<uint32_t>(firstId + i)));
+    }
   }
 }
 

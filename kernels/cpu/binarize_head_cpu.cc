@@ -1,6 +1,7 @@
+#include "binarize_head_cpu.h"
+
 #include <cmath>
 
-#include "../tensorflow/binarize_head.h"
 #include "cpu_math.h"
 #include "parallel.h"
 

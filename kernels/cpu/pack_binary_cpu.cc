@@ -1,6 +1,7 @@
+#include "pack_binary_cpu.h"
+
 #include <algorithm>
 
-#include "../tensorflow/pack_binary.h"
 #include "cpu_math.h"
 #include "parallel.h"
 

@@ -1,6 +1,7 @@
+#include "pack_half_cpu.h"
+
 #include <algorithm>
 
-#include "../tensorflow/pack_half.h"
 #include "cpu_math.h"
 #include "parallel.h"
 

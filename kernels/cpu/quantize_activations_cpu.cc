@@ -1,8 +1,9 @@
+#include "quantize_activations_cpu.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "../tensorflow/quantize_activations.h"
 #include "cpu_math.h"
 #include "parallel.h"
 

@@ -1,7 +1,8 @@
+#include "vocab_parallel_argmax_cpu.h"
+
 #include <algorithm>
 
 #include "../core/order.h"
-#include "../tensorflow/vocab_parallel_argmax.h"
 #include "cpu_math.h"
 
 namespace lm_head {

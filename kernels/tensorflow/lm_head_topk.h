@@ -1,13 +1,12 @@
 // The implementations of the LmHeadTopK op.
 #pragma once
 
-#include "../core/lm_head_topk_args.h"
+#include "../cpu/lm_head/lm_head.h"
 #include "../group/tensor_parallel_group.h"
 #include "tf_api.h"
 
 namespace lm_head {
 
-void lmHeadTopKCpu(const LmHeadTopKArgs& args);
 void lmHeadTopKGpu(const OpContext& context, const LmHeadTopKArgs& args);
 
 // The same over the vocabularies of all ranks, of which args has this rank's; args.k may be larger than that. Entries

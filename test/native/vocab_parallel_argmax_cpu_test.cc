@@ -2,6 +2,8 @@
 // tensors.
 //
 // usage: vocab_parallel_argmax_cpu_test   prints "N checks, M failed"; exit code 1 where one failed
+#include "../../kernels/cpu/vocab_parallel_argmax_cpu.h"
+
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -9,8 +11,6 @@
 #include <random>
 #include <string>
 #include <vector>
-
-#include "../../kernels/tensorflow/vocab_parallel_argmax.h"
 
 namespace {
 

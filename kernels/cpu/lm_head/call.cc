@@ -1,8 +1,7 @@
-// LmHeadTopK on the CPU.
 #include <algorithm>
 
-#include "../../tensorflow/lm_head_topk.h"
 #include "../parallel.h"
+#include "lm_head.h"
 #include "reductions/log_sum_exp.h"
 #include "reductions/top_k.h"
 #include "sweep.h"

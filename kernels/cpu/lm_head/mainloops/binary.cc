@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "../../../core/binary_layout.h"
-#include "../../../tensorflow/quantize_activations.h"
+#include "../../quantize_activations_cpu.h"
 #include "mainloop.h"
 
 #if defined(__x86_64__)

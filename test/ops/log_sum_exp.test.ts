@@ -1,6 +1,9 @@
 import * as tf from '@tensorflow/tfjs-core';
 import type { HeadFormat, LmHeadTopKOptions } from 'tfjs-lm-head';
 import { LmHead, lmHeadTopK } from 'tfjs-lm-head';
+import { LogSumExp, STATE_WORDS } from '../../src/common/log_sum_exp';
+import { runKernel } from '../../src/common/run_kernel';
+import { LmHeadTopK } from '../../src/kernel_names';
 import { describeEachBackend } from '../backends';
 import type { Shape } from '../cases';
 import { BINARY_SHAPES, DENSE_SHAPES, FORMATS, inject, randomFloats, randomIntegers } from '../cases';
@@ -299,6 +302,28 @@ describeEachBackend('logSumExp of lmHeadTopK', (backend) => {
         const unknown: tf.Tensor = call().logSumExp;
         expect([known.shape, unknown]).toEqual([[1], undefined]);
       });
+    });
+  });
+
+  it('tells ranks its sum in words that every backend reads alike', () => {
+    tf.tidy(() => {
+      const [rows, hiddenSize, vocabSize] = [3, 64, 1003];
+      const hidden = tf.tensor2d(randomFloats(rows * hiddenSize, 74), [rows, hiddenSize]);
+      const weight = tf.tensor2d(randomFloats(vocabSize * hiddenSize, 75), [vocabSize, hiddenSize]);
+      const attrs = { format: 'float32', k: 2, groupSize: 0, vocabSize: 0, transposeWeight: false, vocabStart: 0 };
+      const kernel = (logSumExp: boolean) =>
+        runKernel<tf.Tensor[]>(LmHeadTopK, { hidden, weight }, { ...attrs, logSumExp, logSumState: true });
+      const [, , logs, states] = kernel(true);
+      expect([states.shape, states.dtype]).toEqual([[rows, STATE_WORDS], 'int32']);
+      const [, , alone] = kernel(false);
+      expect([...alone.dataSync()]).toEqual([...states.dataSync()]);
+      const read = Array.from({ length: rows }, (_, row) => {
+        const sum = new LogSumExp();
+        sum.addStored((states.dataSync() as Int32Array).subarray(row * STATE_WORDS, (row + 1) * STATE_WORDS));
+        return sum.value();
+      });
+      // Logarithms may differ in the last place.
+      read.forEach((value, row) => expect(Math.abs(value - logs.dataSync()[row])).toBeLessThan(1e-6 * value));
     });
   });
 

@@ -63,10 +63,10 @@ __device__ inline int countReaching(const Keys& keys, Key bound) {
 }
 
 // Keys: HeldKeys, or what has such a forEach. A bound that at least `wanted` keys reach, of which there are so many, and
-// at most `most`, where bits from `lowestBit` on are enough to tell. The bits of the wanted-th largest key are found from the first in which keys
+// at most `most`. The bits of the wanted-th largest key are found from the first in which keys
 // differ on down, until few enough reach what is known.
 template <class Keys>
-__device__ inline Key boundOfBest(const Keys& keys, int wanted, int most, int lowestBit = 0) {
+__device__ inline Key boundOfBest(const Keys& keys, int wanted, int most) {
   Key largest = kWorstKey, smallest = kAboveAllKeys;
   keys.forEach([&](Key key) {
     if (key > largest) largest = key;
@@ -78,7 +78,7 @@ __device__ inline Key boundOfBest(const Keys& keys, int wanted, int most, int lo
   int bit = 63 - __clzll(static_cast<long long>(differ));
   Key found = bit == 63 ? 0 : largest >> (bit + 1) << (bit + 1);
 #pragma unroll 1
-  for (; bit >= lowestBit; --bit) {
+  for (; bit >= 0; --bit) {
     const Key tried = found | Key{1} << bit;
     const int count = countReaching(keys, tried);
     if (count < wanted) continue;

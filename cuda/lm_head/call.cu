@@ -36,7 +36,7 @@ struct Buffers {
   Buffers(Scratch& scratch, const Plan& plan) {
     const size_t rows = plan.args.rows;
     hidden = scratch.take<unsigned char>(plan.variant->hiddenBytes(plan));
-    pool.published = scratch.take<uint16_t>(rows * kMaxPoolBlocks);
+    pool.published = scratch.take<Key>(rows * kMaxPoolBlocks);
     pool.keys = scratch.take<Key>(rows * plan.poolCapacity);
     pool.counts = scratch.take<int>(rows);
     pool.taken = scratch.take<int>(rows);
@@ -48,7 +48,9 @@ struct Buffers {
     bounds = scratch.take<Key>(rows);
     lists = scratch.take<Key>(plan.sharedLists ? 0 : rows * plan.blocks * plan.listCapacity);
     const size_t parts = plan.logSumExp ? rows * plan.blocks : 0;
-    logSumExp.termsOfBlock = static_cast<int>(plan.tiling.mostIdsOfBlock / kGroupIds);
+    logSumExp.termsOfBlock =
+        static_cast<int>((plan.tiling.mostIdsOfBlock + plan.shape.tileVocab - 1) / plan.shape.tileVocab) *
+        (plan.shape.tileVocab / kGroupIds);
     logSumExp.terms = scratch.take<LogSumTerm>(parts * logSumExp.termsOfBlock);
     logSumExp.sums = scratch.take<LogSum>(parts);
   }

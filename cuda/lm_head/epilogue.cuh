@@ -1,15 +1,20 @@
 // From a main loop's sums to scores, and on to what is kept of them.
 #pragma once
 
+#include "../../kernels/core/finish.h"
 #include "reductions/log_sum_exp.cuh"
 #include "reductions/top_k.cuh"
 
 namespace lm_head {
 
-// The last steps of every score.
-__device__ inline float finishScore(float sum, float rowScale, float bias) {
-  return __fadd_rn(__fmul_rn(sum, rowScale), bias);
-}
+// What one launch of the sweep is given, beside what its main loop needs.
+struct SweepParams {
+  LmHeadTopKArgs args;
+  Tiling tiling;
+  int rowsPerBlock;  // blockIdx.y serves rows from blockIdx.y * rowsPerBlock on
+  TopKParams topK;
+  LogSumExpParams logSumExp;
+};
 
 // What a row's sums are multiplied by, and whether it is scored here at all.
 struct RowFinish {
@@ -17,37 +22,47 @@ struct RowFinish {
   bool scored;
 };
 
-// What a block keeps of its scores.
+// What a block keeps of its scores. Views of it are made anew where they are needed, for between tiles products need
+// the registers.
 template <class Mainloop>
 class Reductions {
  public:
   static constexpr int kThreads = Mainloop::kWorkers;
   using Best = TopK<kThreads, Mainloop::kSeedsOf>;
-  using LogSums = LogSumExp<kThreads, Mainloop::kUnitIds>;
+  using LogSums = LogSumExp<kThreads, Mainloop::kTileVocab, Mainloop::kUnitIds>;
 
-  __device__ Reductions(Best& topK, LogSums& logSumExp, int rows) : topK(topK), logSumExp(logSumExp), rows_(rows) {}
+  __device__ Reductions(const SweepParams& params, unsigned char* shared) : params_(params), shared_(shared) {}
+
+  __device__ BlockRows rows() const { return BlockRows::of(params_.rowsPerBlock, params_.args.rows); }
+  __device__ Best topK() const { return Best(params_.topK, shared_, rows()); }
+  __device__ bool wantsLogSums() const { return params_.logSumExp.terms != nullptr; }
+  __device__ LogSums logSums() const {
+    const int sharedKeys = params_.topK.lists == nullptr ? params_.topK.listCapacity : 0;
+    return LogSums(params_.logSumExp, shared_ + Best::sharedBytes(params_.rowsPerBlock, sharedKeys), rows());
+  }
 
   // All workers, together: makes scores of a fragment's sums by what finishOf(row) says and bias, and keeps what is
   // wanted of them. `unit`: the fragment's place in the tile, or kNoUnit. `firstRow`: of its rows, among the block's.
   template <int kPairs, class FinishOf>
   __device__ void emitFragment(const IdPair& ids, float (&sums)[kPairs][2], int unit, FinishOf finishOf,
                                int firstRow = 0) {
-    const int t = threadIdx.x % 4;
+    const int t = threadIdx.x % 4, rows = this->rows().count;
     uint32_t scored = 0, scoredRows = 0;
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
       const int row = firstRow + 4 * i + t;
-      const RowFinish finish = row < rows_ ? finishOf(row) : RowFinish{0.0f, false};
+      const RowFinish finish = row < rows ? finishOf(row) : RowFinish{0.0f, false};
       scoredRows |= static_cast<uint32_t>(finish.scored) << i;
 #pragma unroll
       for (const int half : {0, 1}) {
-        const float score = finishScore(sums[i][half], finish.scale, ids.bias[half]);
+        const float score = finishLoaded(sums[i][half], finish.scale, ids.bias[half]);
         const bool isScored = finish.scored && ids.scored[half];
         scored |= static_cast<uint32_t>(isScored) << (2 * i + half);
         sums[i][half] = isScored ? score : -INFINITY;
       }
     }
-    topK.raiseThresholds(ids, sums, scored);
+    Best topK = this->topK();
+    topK.raiseThresholds(ids, sums, scored, done);
     uint32_t candidates = 0;
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
@@ -56,15 +71,15 @@ class Reductions {
 #pragma unroll
       for (const int half : {0, 1}) candidates |= static_cast<uint32_t>(!(sums[i][half] < least)) << (2 * i + half);
     }
-    if (logSumExp.wanted() && unit != kNoUnit) logSumExp.add(sums, unit, firstRow, scoredRows);
-    topK.offer(ids, sums, scored, candidates & scored, firstRow);
+    if (wantsLogSums() && unit != kNoUnit) logSums().add(sums, unit, firstRow, scoredRows);
+    topK.offer(ids, sums, scored, candidates & scored, firstRow, done);
   }
 
-  Best& topK;
-  LogSums& logSumExp;
+  int done = 0;  // tiles that lie behind the block's present one
 
  private:
-  const int rows_;
+  const SweepParams& params_;
+  unsigned char* shared_;
 };
 
 }  // namespace lm_head

@@ -4,12 +4,10 @@
 
 #include <cstdint>
 
+#include "../../kernels/core/finish.h"
 #include "../../kernels/core/lm_head_topk_args.h"
 
 namespace lm_head {
-
-// The bias of an id, to be loaded early; where there is none, what changes no score when it is added.
-__device__ inline float biasOf(const float* bias, int64_t id) { return bias == nullptr ? -0.0f : bias[id]; }
 
 // The two ids of 16 that a lane of a warp scores. `bias` is to be loaded long before it is needed.
 struct IdPair {
@@ -24,11 +22,23 @@ struct IdPair {
   __device__ IdPair(const LmHeadTopKArgs& args, int64_t firstId, int ids = 16) {
     const int g = threadIdx.x % 32 / 4;
     lower = static_cast<uint32_t>(firstId + g);
-    for (const int half : {0, 1}) {
-      const int64_t id = firstId + g + 8 * half;
-      scored[half] = g + 8 * half < ids && id < args.vocabSize;
-      bias[half] = scored[half] ? biasOf(args.bias, id) : 0.0f;
-    }
+    for (const int half : {0, 1}) set(args, half, g + 8 * half < ids);
+  }
+
+  // Where registers are few until sums are there: all 16 ids, from the lower one, or kNoId.
+  static constexpr uint32_t kNoId = 0xffffff00u;
+  static __device__ IdPair ofLower(const LmHeadTopKArgs& args, uint32_t lower) {
+    IdPair ids;
+    ids.lower = lower;
+    for (const int half : {0, 1}) ids.set(args, half, true);
+    return ids;
+  }
+
+ private:
+  __device__ void set(const LmHeadTopKArgs& args, int half, bool summed) {
+    const int64_t id = static_cast<int64_t>(lower) + 8 * half;
+    scored[half] = summed && id < args.vocabSize;
+    bias[half] = scored[half] ? EpilogueParams{nullptr, args.bias}.biasOf(id) : 0.0f;
   }
 };
 

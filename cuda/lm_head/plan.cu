@@ -27,11 +27,9 @@ constexpr int64_t kGlobalListBytes = 7 << 20, kGlobalListKeys = 256;
 
 // Keys of a row that a block never cuts off. Blocks get ids in turn, so a block's share of the k best is near
 // k / blocks, or where neighbours win together all of those that go to one block; with so much room nothing is lost.
-// Else, and that bounds the pool, k / keep blocks at most have cut off what is wanted: see TopK.
 int keysToKeep(int64_t k, int64_t blocks, const Tiling& tiling) {
   const double share = static_cast<double>(k) / blocks;
-  const auto room = static_cast<int64_t>(std::max({tiling.neighbours + 8.0, share + 8 * std::sqrt(share) + 16,
-                                                   std::sqrt(share * tiling.mostIdsOfBlock) + 1}));
+  const auto room = static_cast<int64_t>(std::max(tiling.neighbours + 8.0, share + 8 * std::sqrt(share) + 16));
   return static_cast<int>(std::min(k, room));
 }
 
@@ -47,8 +45,7 @@ cudaError_t GpuInfo::current(GpuInfo* gpu) {
 }
 
 size_t MainloopShape::reductionBytes(int listKeys, bool logSumExp) const {
-  const size_t terms = logSumExp ? static_cast<size_t>(rowsPerBlock) * (tileVocab / unitIds) * sizeof(LogSumTerm) : 0;
-  return topKBytes(rowsPerBlock, listKeys) + terms;
+  return topKBytes(rowsPerBlock, listKeys) + (logSumExp ? logSumBytes(rowsPerBlock) : 0);
 }
 
 cudaError_t Plan::make(const LmHeadTopKArgs& args, const Tuning& tuning, Plan* made) {
@@ -79,7 +76,7 @@ cudaError_t Plan::make(const LmHeadTopKArgs& args, const Tuning& tuning, Plan* m
   const int64_t fits = static_cast<int64_t>(plan.gpu.sharedBytes - shape.sharedBytes - shape.reductionBytes(0, logSums)) /
                        static_cast<int64_t>(shape.rowsPerBlock * sizeof(Key));
   // Beside what it keeps, a list has room for what a warp appends at once, 16 keys, when half of it is filled again.
-  const int64_t least = std::min(ids, keep + 48);
+  const int64_t least = std::min(ids, keep + 40);
   plan.sharedLists = fits >= least;
   if (plan.sharedLists) {
     plan.listCapacity = static_cast<int>(std::min(fits, ids));
@@ -89,7 +86,7 @@ cudaError_t Plan::make(const LmHeadTopKArgs& args, const Tuning& tuning, Plan* m
     plan.listCapacity = static_cast<int>(std::max<int64_t>(plan.listCapacity, least));
   }
   if (tuning.listCapacity > 0)
-    plan.listCapacity = static_cast<int>(std::min<int64_t>(plan.listCapacity, std::max<int64_t>(tuning.listCapacity, keep + 48)));
+    plan.listCapacity = static_cast<int>(std::min<int64_t>(plan.listCapacity, std::max<int64_t>(tuning.listCapacity, keep + 40)));
   plan.listsMayFill = plan.listCapacity < ids;
   // A list that holds all ids is handed over as it is, or as much of it as can be wanted.
   if (!plan.listsMayFill && tuning.keep == 0) keep = std::min<int64_t>(plan.k, ids);

@@ -22,16 +22,17 @@ struct MainloopShape {
   int rowsPerBlock;
   int tileVocab;
   int smallTileVocab;
-  int unitIds;  // of a fragment
   size_t (*topKBytes)(int rowsPerBlock, int sharedKeys);
+  size_t (*logSumBytes)(int rowsPerBlock);
   size_t sharedBytes;
   bool dealtTiles;    // see Tiling
   bool dynamicTiles;
 
   template <class Mainloop>
   static MainloopShape of(int rowsPerBlock, size_t sharedBytes) {
-    return {rowsPerBlock, Mainloop::kTileVocab,   Mainloop::kSmallTileVocab, Mainloop::kUnitIds,
+    return {rowsPerBlock, Mainloop::kTileVocab,   Mainloop::kSmallTileVocab,
             Reductions<Mainloop>::Best::sharedBytes,
+            Reductions<Mainloop>::LogSums::sharedBytes,
             sharedBytes,  Mainloop::kDealtTiles, Mainloop::kDynamicTiles};
   }
 

@@ -18,15 +18,6 @@
 
 namespace lm_head {
 
-// What one launch of the sweep is given, beside what its main loop needs.
-struct SweepParams {
-  LmHeadTopKArgs args;
-  Tiling tiling;
-  int rowsPerBlock;  // blockIdx.y serves rows from blockIdx.y * rowsPerBlock on
-  TopKParams topK;
-  LogSumExpParams logSumExp;
-};
-
 // For main loops without dynamic tiles.
 struct OwnTiles {
   static constexpr bool kDynamicTiles = false, kDealtTiles = false;
@@ -40,29 +31,27 @@ __device__ inline bool anyRescan(const SweepParams& params, int64_t rowBegin, in
   return any;
 }
 
-// One pass of a block over its tiles.
-template <class Mainloop, class Kept>
-__device__ inline void sweepTiles(const SweepParams& params, Mainloop& mainloop, Kept& reductions,
-                                  int64_t rowBegin, int rows) {
+// One pass of a block over its tiles. kSeeds: see TopK.
+template <bool kSeeds, class Mainloop, class Kept>
+__device__ inline void sweepTiles(const SweepParams& params, Mainloop& mainloop, Kept& reductions) {
   const auto served = [&](int row) {
-    return mainloop.serves(row) &&
-           (!params.topK.rescan || params.topK.pool.rescanBounds[rowBegin + row] != kWorstKey);
+    return mainloop.serves(row) && (!params.topK.rescan ||
+                                    params.topK.pool.rescanBounds[reductions.rows().begin + row] != kWorstKey);
   };
   const Tiling& tiling = params.tiling;
-  reductions.topK.reset(served);
+  reductions.topK().reset(served);
   syncWorkers<Mainloop::kWorkers>();
-  int done = 0;
+  reductions.done = 0;
   for (int64_t index = blockIdx.x; index < tiling.tiles;) {
-    const Tile tile = tiling.at(index);
-    reductions.topK.beginTile(done);
-    mainloop.scoreTile(tile, reductions);
-    if (reductions.logSumExp.wanted()) reductions.logSumExp.finishTile(tile, params.args.vocabSize, rows, served);
+    mainloop.scoreTile(tiling.at(index), reductions);
+    if (reductions.wantsLogSums())
+      reductions.logSums().finishTile(tiling.at(index), params.args.vocabSize, reductions.done, served);
     index = mainloop.tileAfter(index);
-    ++done;
-    if (index < tiling.tiles) reductions.topK.endTile(done);
+    ++reductions.done;
+    if (index < tiling.tiles) reductions.topK().endTile(reductions.done, kSeeds);
   }
-  reductions.topK.flush();
-  if (reductions.logSumExp.wanted()) reductions.logSumExp.flush(rows, served);
+  reductions.topK().flush(reductions.done, kSeeds);
+  if (reductions.wantsLogSums()) reductions.logSums().flush(reductions.done, served);
 }
 
 // RestMainloop: not void where rows may remain that Mainloop does not serve: a second pass, over the same tiles, serves
@@ -85,21 +74,16 @@ __global__ void __launch_bounds__(Mainloop::kThreads, 1)
     mainloop.produce();
     return;
   }
-  unsigned char* next = shared + mainloop.sharedBytes();
-  using Kept = Reductions<Mainloop>;
-  typename Kept::Best topK(params.topK, next, params.rowsPerBlock, rowBegin, rows);
-  next += topK.sharedBytes(params.rowsPerBlock, params.topK.lists == nullptr ? params.topK.listCapacity : 0);
-  typename Kept::LogSums logSumExp(params.logSumExp, next, params.rowsPerBlock, rowBegin);
-  Kept reductions(topK, logSumExp, rows);
+  Reductions<Mainloop> reductions(params, shared + mainloop.sharedBytes());
   mainloop.startWork();
-  sweepTiles(params, mainloop, reductions, rowBegin, rows);
+  sweepTiles<(Mainloop::kSeedsOf > 0)>(params, mainloop, reductions);
   if constexpr (!std::is_void_v<RestMainloop>) {
     RestMainloop rest(params, {mainloop.splitRows()}, shared, rowBegin, rows);
     bool any = false;
     for (int row = 0; row < rows; ++row) any |= rest.serves(row);
     if (!any) return;
     syncWorkers<kWorkers>();
-    sweepTiles(params, rest, reductions, rowBegin, rows);
+    sweepTiles<false>(params, rest, reductions);
   }
 }
 

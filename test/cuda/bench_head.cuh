@@ -43,7 +43,8 @@ static __global__ void setColumn(LmHeadTopKArgs args, uint32_t* weight, const fl
 
 class BenchHead {
  public:
-  static constexpr int64_t kGroupSize = 128;
+  // Columns that share a scale: 128, or where they are no multiple of it, 64.
+  static int64_t groupSize(int64_t hidden) { return hidden % 128 == 0 ? 128 : 64; }
 
   BenchHead(HeadFormat format, int64_t vocab, int64_t hidden)
       : format_(format), vocab_(vocab), hidden_(hidden), weight_(headBytes(format, vocab, hidden) / 4) {
@@ -55,7 +56,7 @@ class BenchHead {
     if (format == HeadFormat::kBinary) {
       fill(words, 0xffffffffu, 0);
       const auto tiles = static_cast<unsigned>(lm_head::BinaryLayout::tiles(vocab));
-      fillScales<<<tiles, 256>>>(weight_.data(), {hidden, kGroupSize});
+      fillScales<<<tiles, 256>>>(weight_.data(), {hidden, groupSize(hidden)});
       must(cudaGetLastError(), "fill scales");
     }
   }
@@ -72,7 +73,7 @@ class BenchHead {
     args.weight = weight_.data();
     args.weightRowStride = hidden_;
     args.weightColumnStride = 1;
-    args.groupSize = kGroupSize;
+    args.groupSize = groupSize(hidden_);
     return args;
   }
 
@@ -86,7 +87,7 @@ class BenchHead {
 
  private:
   static int64_t headBytes(HeadFormat format, int64_t vocab, int64_t hidden) {
-    const lm_head::BinaryLayout layout{hidden, kGroupSize};
+    const lm_head::BinaryLayout layout{hidden, groupSize(hidden)};
     if (format == HeadFormat::kBinary) return lm_head::BinaryLayout::tiles(vocab) * layout.tileWords() * 4;
     return vocab * hidden * (format == HeadFormat::kFloat32 ? 4 : 2);
   }

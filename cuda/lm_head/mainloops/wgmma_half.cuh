@@ -27,7 +27,11 @@ class WgmmaMainloop : public WgmmaHalfBase<Half, kRows> {
     const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
     float sums[kColumns / 8][2] = {};
     const bool idle = warpgroup * kGroupIds >= tile.size;
-    const IdPair ids = idle ? IdPair() : IdPair(args_, tile.id(threadIdx.x / 32 * 16));
+    const uint32_t lower =
+        idle ? IdPair::kNoId : static_cast<uint32_t>(tile.id(threadIdx.x / 32 * 16)) + threadIdx.x % 32 / 4;
+    // Bias is loaded early, but where the sums of many rows need the registers.
+    IdPair ids;
+    if (kRows < 64) ids = IdPair::ofLower(args_, lower);
     if (idle) {
       // Nothing to do in a small tile, but every chunk wants to be released.
       for (int chunk = 0; chunk < chunks_; ++chunk) {
@@ -37,6 +41,7 @@ class WgmmaMainloop : public WgmmaHalfBase<Half, kRows> {
     } else {
       multiplyTile(warpgroup, sums);
     }
+    if (kRows >= 64) ids = IdPair::ofLower(args_, lower);
     emitSplit(reductions, splitRows_, ids, sums, threadIdx.x / 32);
   }
 

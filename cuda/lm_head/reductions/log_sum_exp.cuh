@@ -4,6 +4,7 @@
 #pragma once
 
 #include "../../../kernels/core/log_sum.h"
+#include "../block_rows.cuh"
 #include "../tiling.cuh"
 #include "../workers.cuh"
 
@@ -37,18 +38,15 @@ __device__ inline float expOfDifference(float x, float max) {
 constexpr int kNoUnit = -1;
 
 // kUnitIds: ids of a fragment, whose scores a warp sums up by itself; the block adds up the units of a group.
-template <int kThreads, int kUnitIds>
+template <int kThreads, int kTileVocab, int kUnitIds>
 class LogSumExp {
  public:
-  static __host__ __device__ size_t sharedBytes(int rowsPerBlock, int tileVocab) {
-    return static_cast<size_t>(rowsPerBlock) * (tileVocab / kUnitIds) * sizeof(LogSumTerm);
+  static __host__ __device__ size_t sharedBytes(int rowsPerBlock) {
+    return static_cast<size_t>(rowsPerBlock) * (kTileVocab / kUnitIds) * sizeof(LogSumTerm);
   }
 
-  __device__ LogSumExp(const LogSumExpParams& params, unsigned char* shared, int rowsPerBlock, int64_t rowBegin)
-      : params_(params),
-        units_(reinterpret_cast<LogSumTerm*>(shared)),
-        rowsPerBlock_(rowsPerBlock),
-        rowBegin_(rowBegin) {}
+  __device__ LogSumExp(const LogSumExpParams& params, unsigned char* shared, const BlockRows& rows)
+      : params_(params), units_(reinterpret_cast<LogSumTerm*>(shared)), rows_(rows) {}
 
   __device__ bool wanted() const { return params_.terms != nullptr; }
 
@@ -72,50 +70,50 @@ class LogSumExp {
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
       const int row = firstRow + 4 * i + t;
-      if (lane / 4 == i % 8 && (scoredRows >> i & 1)) units_[unit * rowsPerBlock_ + row] = {largest[i], sums[i]};
+      if (lane / 4 == i % 8 && (scoredRows >> i & 1)) units_[unit * rows_.most + row] = {largest[i], sums[i]};
     }
   }
 
-  // All workers, behind the last fragment of a tile: a thread a row and group.
+  // All workers, behind the last fragment of a tile: a thread a row and group. `done`: tiles that lie behind this one.
   template <class Served>
-  __device__ void finishTile(const Tile& tile, int64_t vocabSize, int rows, Served served) {
+  __device__ void finishTile(const Tile& tile, int64_t vocabSize, int done, Served served) {
     syncWorkers<kThreads>();
-    const int groups = tile.size / kGroupIds;
-    for (int i = threadIdx.x; i < groups * rows; i += kThreads) {
-      const int group = i / rows, row = i % rows;
-      const int64_t firstId = tile.id(group * kGroupIds);
-      if (firstId >= vocabSize || !served(row)) continue;
-      termsOf(row)[terms_ + group] = sumOfUnits(units_ + group * kUnits * rowsPerBlock_ + row);
+    for (int i = threadIdx.x; i < kGroups * rows_.count; i += kThreads) {
+      const int group = i / rows_.count, row = i % rows_.count;
+      if (!served(row)) continue;
+      const bool there = group * kGroupIds < tile.size && tile.id(group * kGroupIds) < vocabSize;
+      termsOf(row)[done * kGroups + group] =
+          there ? sumOfUnits(units_ + group * kUnits * rows_.most + row) : LogSumTerm{-INFINITY, 0.0f};
     }
-    for (int group = 0; group < groups; ++group) terms_ += tile.id(group * kGroupIds) < vocabSize;
     syncWorkers<kThreads>();
   }
 
   // All workers, behind the last tile: hands over what the terms add up to, a warp a row.
   template <class Served>
-  __device__ void flush(int rows, Served served) {
-    for (int row = threadIdx.x / 32; row < rows; row += kThreads / 32) {
+  __device__ void flush(int done, Served served) {
+    const int count = done * kGroups;
+    for (int row = threadIdx.x / 32; row < rows_.count; row += kThreads / 32) {
       if (!served(row)) continue;
       LogSum total = LogSum::empty();
       const LogSumTerm* terms = termsOf(row);
-      for (int i = threadIdx.x % 32; i < terms_; i += 32) total.raise(terms[i].max);
+      for (int i = threadIdx.x % 32; i < count; i += 32) total.raise(terms[i].max);
       for (int offset = 16; offset > 0; offset /= 2) total.raise(__shfl_xor_sync(0xffffffffu, total.max, offset));
       const double window = LogSum::windowOf(total.max);
-      for (int i = threadIdx.x % 32; i < terms_; i += 32) LogSum::addAt(window, terms[i], total.limbs);
+      for (int i = threadIdx.x % 32; i < count; i += 32) LogSum::addAt(window, terms[i], total.limbs);
       total = sumOfWarp(total);
-      if (threadIdx.x % 32 == 0) params_.sums[(rowBegin_ + row) * gridDim.x + blockIdx.x] = total;
+      if (threadIdx.x % 32 == 0) params_.sums[(rows_.begin + row) * gridDim.x + blockIdx.x] = total;
     }
-    terms_ = 0;
   }
 
  private:
-  static constexpr int kUnits = kGroupIds / kUnitIds;  // of a group
+  static constexpr int kUnits = kGroupIds / kUnitIds;    // of a group
+  static constexpr int kGroups = kTileVocab / kGroupIds;  // of a tile
 
   __device__ LogSumTerm sumOfUnits(const LogSumTerm* units) const {
     float largest = -INFINITY, sum = 0.0f;
-    for (int unit = 0; unit < kUnits; ++unit) largest = fmaxf(largest, units[unit * rowsPerBlock_].max);
+    for (int unit = 0; unit < kUnits; ++unit) largest = fmaxf(largest, units[unit * rows_.most].max);
     for (int unit = 0; unit < kUnits; ++unit) {
-      const LogSumTerm& own = units[unit * rowsPerBlock_];
+      const LogSumTerm& own = units[unit * rows_.most];
       sum += own.sum * expOfDifference(own.max, largest);
     }
     // fmaxf leaves NaN out.
@@ -123,14 +121,12 @@ class LogSumExp {
   }
 
   __device__ LogSumTerm* termsOf(int row) const {
-    return params_.terms + ((rowBegin_ + row) * gridDim.x + blockIdx.x) * params_.termsOfBlock;
+    return params_.terms + ((rows_.begin + row) * gridDim.x + blockIdx.x) * params_.termsOfBlock;
   }
 
   const LogSumExpParams& params_;
   LogSumTerm* units_;  // [tile's units, rows], shared
-  int rowsPerBlock_;
-  int64_t rowBegin_;
-  int terms_ = 0;  // of each row so far
+  BlockRows rows_;
 };
 
 }  // namespace lm_head

@@ -9,6 +9,7 @@
 
 #include <climits>
 
+#include "../block_rows.cuh"
 #include "../fragment.cuh"
 #include "../workers.cuh"
 #include "row_pool.cuh"
@@ -28,7 +29,7 @@ struct TopKParams {
   RowPool pool;
 };
 
-// kThreads: those of the block that score. kSeedsOf: ids of a tile, whose scores are one fragment for each warp; the
+// A view of what a block keeps, in shared memory. kThreads: those of the block that score. kSeedsOf: ids of a tile, whose scores are one fragment for each warp; the
 // better ones of each pair, the seeds, give thresholds before more of the tile is appended than there is room for. Or 0.
 template <int kThreads, int kSeedsOf>
 class TopK {
@@ -38,8 +39,9 @@ class TopK {
     return stateBytes(rowsPerBlock) + static_cast<size_t>(rowsPerBlock) * sharedKeys * sizeof(Key);
   }
 
-  __device__ TopK(const TopKParams& params, unsigned char* shared, int rowsPerBlock, int64_t rowBegin, int rows)
-      : params_(params), shared_(shared), rowsPerBlock_(rowsPerBlock), rows_(rows), rowBegin_(rowBegin) {
+  __device__ TopK(const TopKParams& params, unsigned char* shared, const BlockRows& rows)
+      : params_(params), shared_(shared), rowsPerBlock_(rows.most), rows_(rows.count), rowBegin_(rows.begin) {
+    const int64_t rowBegin = rows.begin;
     if (params.rescan) {
       lists_ = params.pool.keys + rowBegin * params.pool.capacity;
       rowStride_ = params.pool.capacity;
@@ -49,7 +51,7 @@ class TopK {
       lists_ = params.lists + rowBegin * rowStride_ + static_cast<int64_t>(blockIdx.x) * params.listCapacity;
       capacity_ = params.listCapacity;
     } else {
-      lists_ = reinterpret_cast<Key*>(shared + stateBytes(rowsPerBlock));
+      lists_ = reinterpret_cast<Key*>(shared + stateBytes(rows.most));
       rowStride_ = capacity_ = params.listCapacity;
     }
   }
@@ -65,37 +67,25 @@ class TopK {
       if (!served(row)) least = kAboveAllKeys;
       setThreshold(row, least);
     }
-    published_ = false;
-  }
-
-  // All workers: `done` tiles lie behind the one that begins.
-  __device__ void beginTile(int done) {
-    raisesNext_ = done > 0 && (done & (done - 1)) == 0 && !params_.rescan && params_.pool.blocks > 1;
-    seedsNext_ = done == 0 && !params_.rescan;
-    seeded_ = false;
   }
 
   // All workers, together, before a fragment's candidates are chosen: raises thresholds where it is time to. `scored`: a
-  // bit (2 * pair + half) for each score that is there.
+  // bit (2 * pair + half) for each score that is there. `done`: tiles that lie behind this one.
   template <int kPairs>
-  __device__ void raiseThresholds(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t scored) {
-    if (seedsNext_) {
-      seedsNext_ = false;
-      if constexpr (kSeedsOf > 0 && kPairs > 1) {
-        // Lists with room for all take no harm from a few candidates too many.
-        if (params_.listsMayFill) seed(ids, scores, scored, true);
-      }
-    } else if (raisesNext_) {
-#pragma unroll 1
-      for (int row = threadIdx.x / 32; row < rows_; row += kWarps) {
-        if (threshold(row) == kAboveAllKeys) continue;
-        PublishedScores published;
-        published.load(params_.pool, rowBegin_ + row);
-        raise(row, published);
-      }
-      syncWorkers<kThreads>();
+  __device__ void raiseThresholds(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t scored, int done) {
+    if (params_.rescan) return;
+    if constexpr (kSeedsOf > 0 && kPairs > 1) {
+      if (done == 0 && params_.listsMayFill) seed(ids, scores, scored, true);
     }
-    raisesNext_ = false;
+    if (done == 0 || (done & (done - 1)) != 0 || params_.pool.blocks == 1) return;
+#pragma unroll 1
+    for (int row = threadIdx.x / 32; row < rows_; row += kWarps) {
+      if (threshold(row) == kAboveAllKeys) continue;
+      PublishedBounds published;
+      published.load(params_.pool, rowBegin_ + row);
+      raise(row, published);
+    }
+    syncWorkers<kThreads>();
   }
 
   // No score below can be wanted; NaN before there is a threshold.
@@ -104,12 +94,14 @@ class TopK {
   // All workers, together: takes those scores of a fragment whose bit is set in `candidates`.
   template <int kPairs>
   __device__ void offer(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t scored, uint32_t candidates,
-                        int firstRow) {
+                        int firstRow, int done) {
+    bool seeded = done == 0;
     for (;;) {
       candidates = append(ids, scores, candidates, firstRow);
       if (!params_.listsMayFill || params_.rescan || !anyOfWorkers<kThreads>(candidates != 0)) return;
       if constexpr (kSeedsOf > 0 && kPairs > 1) {
-        if (!seeded_) seed(ids, scores, scored, false);
+        if (!seeded) seed(ids, scores, scored, false);
+        seeded = true;
       }
       updateRows(Update::kMakeRoom);
       syncWorkers<kThreads>();
@@ -117,20 +109,20 @@ class TopK {
   }
 
   // All workers, behind a tile, of which `done` are done: tells other blocks now and then how good this one's scores
-  // are.
-  __device__ void endTile(int done) {
-    if ((done & (done - 1)) != 0 || (done == 1 && published_) || params_.rescan || params_.pool.blocks == 1) return;
+  // are. `seeds`: whether seeds have told it of the first.
+  __device__ void endTile(int done, bool seeds) {
+    if ((done & (done - 1)) != 0 || params_.rescan || params_.pool.blocks == 1) return;
+    if (done == 1 && seeds && params_.listsMayFill) return;
     syncWorkers<kThreads>();
     updateRows(Update::kPublish);
     syncWorkers<kThreads>();
-    published_ = true;
   }
 
   // All workers, in the end: hands the block's candidates to the pool.
-  __device__ void flush() {
+  __device__ void flush(int done, bool seeds) {
     if (params_.rescan) return;
     syncWorkers<kThreads>();
-    updateRows(Update::kFlush);
+    updateRows(done == 1 && !(seeds && params_.listsMayFill) ? Update::kPublishAndFlush : Update::kFlush);
     syncWorkers<kThreads>();
   }
 
@@ -208,7 +200,7 @@ class TopK {
     return left;
   }
 
-  enum class Update { kMakeRoom, kPublish, kFlush };
+  enum class Update { kMakeRoom, kPublish, kFlush, kPublishAndFlush };
 
   // A warp a row.
   __device__ void updateRows(Update update) {
@@ -222,13 +214,13 @@ class TopK {
   // A warp looks at a row's list. For room or to hand it over, it leaves out what the threshold excludes, and where that
   // is not enough, all but the best.
   __device__ void updateRow(int row, Update update) {
-    const bool flushes = update == Update::kFlush;
-    PublishedScores published;
+    const bool flushes = update == Update::kFlush || update == Update::kPublishAndFlush;
+    PublishedBounds published;
     if (flushes) published.load(params_.pool, rowBegin_ + row);
     const HeldKeys keys(listOf(row), min(ownCount(row), written(row)));
-    if (update == Update::kPublish || (flushes && !published_)) {
+    if (update == Update::kPublish || update == Update::kPublishAndFlush) {
       const int rank = params_.pool.publishedRank;
-      if (countReaching(keys, kWorstKey + 1) >= rank) publish(row, boundOfBest(keys, rank, rank, kPublishedBit));
+      if (countReaching(keys, kWorstKey + 1) >= rank) publish(row, boundOfBest(keys, rank, rank));
       if (!flushes) return;
     }
     if (flushes) {
@@ -261,10 +253,10 @@ class TopK {
 
   // A warp waits until all blocks have told something of a row, but only some microseconds: others may not run yet.
   // Whoever has few tiles is done when the others are, so waiting costs little, and spares the merge most keys.
-  __device__ void waitForOthers(int row, PublishedScores& published) {
+  __device__ void waitForOthers(int row, PublishedBounds& published) {
     constexpr long long kMostCycles = 16000;
-    if (waitStart_ == 0) waitStart_ = clock64();
-    while (published.count() < params_.pool.blocks && clock64() - waitStart_ < kMostCycles)
+    const long long start = clock64();
+    while (published.count() < params_.pool.blocks && clock64() - start < kMostCycles)
       published.load(params_.pool, rowBegin_ + row);
   }
 
@@ -307,6 +299,17 @@ class TopK {
     const int rank = params_.pool.publishedRank, keep = params_.keep;
     uint32_t* lastIds = seeds + min(rowsPerBlock_, kSeedRows) * kSeeds;
     if (lane == 0) lastIds[warp] = lastId;
+    // What the n-th best pair of a row reaches, and so n ids do. Scores that are equal count by their ids.
+    const auto boundAt = [&](const Seeds& own, int n) {
+      const Key least = boundOfBest(own, n, n);
+      Key reached = kAboveAllKeys;
+      own.forEach([&](Key key) {
+        if (key >= least && key < reached) reached = key;
+      });
+      reached = smallestOfWarp(reached);
+      const uint32_t place = kLargestId - static_cast<uint32_t>(reached);
+      return reached >> 32 << 32 | (kLargestId - lastIds[place / 8]);
+    };
 #pragma unroll
     for (int half = 0; half < (kPairs > 8 ? 2 : 1); ++half) {
       if (half > 0) syncWorkers<kThreads>();
@@ -329,45 +332,34 @@ class TopK {
         if (threshold(row) == kAboveAllKeys) continue;
         const Seeds own(seeds + (row - 32 * half) * kSeeds);
         const int there = countReaching(own, kWorstKey + 1);
-        if (first && there >= rank) publish(row, boundOfBest(own, rank, rank, kPublishedBit));
+        if (first && there >= rank) publish(row, boundAt(own, rank));
         if (there < keep) continue;
-        const Key worst = boundOfBest(own, keep, keep);
-        // The exact key of the worst seed wanted, to find its place: scores that are equal count by their ids.
-        Key reached = kAboveAllKeys;
-        own.forEach([&](Key key) {
-          if (key >= worst && key < reached) reached = key;
-        });
-        reached = smallestOfWarp(reached);
-        const uint32_t place = kLargestId - static_cast<uint32_t>(reached);
-        cutBelow(row, reached >> 32 << 32 | (kLargestId - lastIds[place / 8]));
+        cutBelow(row, boundAt(own, keep));
       }
     }
     if (first && params_.pool.blocks > 1) {
-      published_ = true;
 #pragma unroll 1
       for (int row = warp; row < rows_; row += kWarps) {
         if (threshold(row) == kAboveAllKeys) continue;
-        PublishedScores published;
+        PublishedBounds published;
         published.load(params_.pool, rowBegin_ + row);
         if (params_.oneTile) waitForOthers(row, published);
         raise(row, published);
       }
     }
     syncWorkers<kThreads>();
-    seeded_ = true;
   }
 
-  // A warp publishes the upper bits of a bound that publishedRank keys reach.
+  // A warp publishes a bound that publishedRank keys reach.
   __device__ void publish(int row, Key bound) {
-    if (threadIdx.x % 32 != 0) return;
-    __stcg(params_.pool.published + (rowBegin_ + row) * kMaxPoolBlocks + blockIdx.x,
-           static_cast<unsigned short>(bound >> kPublishedBit));
+    if (threadIdx.x % 32 == 0) __stcg(params_.pool.published + (rowBegin_ + row) * kMaxPoolBlocks + blockIdx.x, bound);
   }
 
   // A warp raises a row's threshold by what blocks have published.
-  __device__ void raise(int row, const PublishedScores& published) {
-    const int rank = params_.pool.publishedRank;
-    const Key bound = published.best((params_.k + rank - 1) / rank);
+  __device__ void raise(int row, const PublishedBounds& published) {
+    const int rank = params_.pool.publishedRank, blocks = (params_.k + rank - 1) / rank;
+    if (published.count() < blocks) return;
+    const Key bound = boundOfBest(published, blocks, blocks);
     if (threadIdx.x % 32 == 0 && bound > threshold(row)) setThreshold(row, bound - 1);
     __syncwarp();
   }
@@ -391,8 +383,6 @@ class TopK {
   Key* lists_;        // of row r from r * rowStride_ on; shared or global memory
   int64_t rowStride_;
   int capacity_;
-  bool seedsNext_ = false, raisesNext_ = false, seeded_ = false, published_ = false;
-  long long waitStart_ = 0;
 };
 
 }  // namespace lm_head

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include "../common/gather_step.h"
 #include "../../kernels/core/vocab_parallel_argmax_args.h"
+#include "../common/gather_step.h"
 
 namespace lm_head {
 

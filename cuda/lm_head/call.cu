@@ -29,7 +29,7 @@ class Scratch {
 struct Buffers {
   unsigned char* hidden;
   RowPool pool;
-  Key* bounds;
+  Key* bounds[2];  // what the sweep before has taken last, and what the present one takes
   Key* lists;
   LogSumExpParams logSumExp;
 
@@ -45,7 +45,7 @@ struct Buffers {
     pool.blocks = plan.blocks;
     pool.publishedRank = plan.publishedRank;
     pool.capacity = plan.poolCapacity;
-    bounds = scratch.take<Key>(rows);
+    for (Key*& some : bounds) some = plan.args.k > plan.k ? scratch.take<Key>(rows) : nullptr;
     lists = scratch.take<Key>(plan.sharedLists ? 0 : rows * plan.blocks * plan.listCapacity);
     const size_t parts = plan.logSumExp ? rows * plan.blocks : 0;
     logSumExp.termsOfBlock =
@@ -61,8 +61,8 @@ cudaError_t launchMerge(const Plan& plan, const MergeParams& params, cudaStream_
   while (sortSize < params.k) sortSize *= 2;
   constexpr int kThreads = 1024;
   const int64_t blocks = params.rows * (params.logSumExp.terms == nullptr ? 1 : 2);
-  return launchDependent(plan.gpu.computeCapability, mergeKernel<kThreads>, dim3(static_cast<unsigned>(blocks)), kThreads, sortSize * sizeof(Key), stream, params,
-                         sortSize);
+  return launchDependent(plan.gpu.computeCapability, mergeKernel<kThreads>, dim3(static_cast<unsigned>(blocks)),
+                         kThreads, sortSize * sizeof(Key), stream, params, sortSize);
 }
 
 cudaError_t launchRows(const Plan& plan, void* scratchMemory, cudaStream_t stream) {
@@ -87,16 +87,17 @@ cudaError_t launchRows(const Plan& plan, void* scratchMemory, cudaStream_t strea
   merge.vocabStart = args.vocabStart;
   merge.values = args.values;
   merge.indices = args.indices;
-  merge.bounds = buffers.bounds;
   merge.logSumExps = args.logSumExp;
   merge.logSumStates = args.logSumState;
   // Merges leave the pool empty for the sweeps after the first.
   RETURN_IF_ERROR(plan.variant->prepare(plan, buffers.pool, buffers.hidden, stream));
-  for (int64_t done = 0; done < args.k; done += plan.k) {
+  for (int64_t done = 0, sweeps = 0; done < args.k; done += plan.k, ++sweeps) {
     merge.k = sweep.topK.k = static_cast<int>(std::min<int64_t>(args.k - done, plan.k));
     merge.kBefore = done;
     merge.mayCut = plan.mayCut && plan.keep < merge.k;
-    sweep.topK.bounds = done == 0 ? nullptr : buffers.bounds;
+    // Both merges write the last key taken; the sweep and its rescan read that of the sweep before.
+    merge.bounds = buffers.bounds[sweeps % 2];
+    sweep.topK.bounds = done == 0 ? nullptr : buffers.bounds[(sweeps + 1) % 2];
     sweep.logSumExp = merge.logSumExp = done == 0 && plan.logSumExp ? buffers.logSumExp : LogSumExpParams{};
     RETURN_IF_ERROR(plan.variant->sweep(plan, sweep, buffers.hidden, stream));
     RETURN_IF_ERROR(launchMerge(plan, merge, stream));
@@ -112,6 +113,12 @@ cudaError_t launchRows(const Plan& plan, void* scratchMemory, cudaStream_t strea
     RETURN_IF_ERROR(launchMerge(plan, afterRescan, stream));
   }
   return cudaSuccess;
+}
+
+size_t bytesOf(const Plan& plan) {
+  Scratch counter(nullptr);
+  const Buffers buffers(counter, plan);
+  return counter.used();
 }
 
 LmHeadTopKArgs sliceRows(const LmHeadTopKArgs& args, int64_t begin) {
@@ -135,14 +142,18 @@ cudaError_t Call::plan(const LmHeadTopKArgs& args, const Tuning& tuning, Call* c
   call->args_ = args;
   call->tuning_ = tuning;
   call->plan_ = std::make_unique<Plan>();
-  return Plan::make(sliceRows(args, 0), tuning, call->plan_.get());
+  RETURN_IF_ERROR(Plan::make(sliceRows(args, 0), tuning, call->plan_.get()));
+  call->scratchBytes_ = bytesOf(*call->plan_);
+  const int64_t rest = args.rows % kMaxRowsPerLaunch;
+  if (rest == 0 || args.rows < kMaxRowsPerLaunch) return cudaSuccess;
+  // Fewer rows have more blocks each, and may so need more memory.
+  Plan last;
+  RETURN_IF_ERROR(Plan::make(sliceRows(args, args.rows - rest), tuning, &last));
+  call->scratchBytes_ = std::max(call->scratchBytes_, bytesOf(last));
+  return cudaSuccess;
 }
 
-size_t Call::scratchBytes() const {
-  Scratch counter(nullptr);
-  const Buffers buffers(counter, *plan_);
-  return counter.used();
-}
+size_t Call::scratchBytes() const { return scratchBytes_; }
 
 cudaError_t Call::launch(void* scratch, cudaStream_t stream) const {
   RETURN_IF_ERROR(launchRows(*plan_, scratch, stream));

@@ -48,6 +48,7 @@ class Call {
   std::unique_ptr<Plan> plan_;
   LmHeadTopKArgs args_{};
   Tuning tuning_;
+  size_t scratchBytes_ = 0;
 };
 
 // The same for callers that ask for memory first.

@@ -14,14 +14,14 @@ struct MergeParams {
   int64_t kBefore;  // results of the sweeps before
   int64_t kTotal;
   int64_t vocabStart;
-  float* values;     // [rows, kTotal]
-  int32_t* indices;  // [rows, kTotal]
-  Key* bounds;       // [rows]: the last key taken; what the next sweep stays below
+  float* values;              // [rows, kTotal]
+  int32_t* indices;           // [rows, kTotal]
+  Key* bounds;                // [rows]: the last key taken, what the next sweep stays below; or null
   LogSumExpParams logSumExp;  // of the first sweep
   float* logSumExps;          // [rows], or null
   int32_t* logSumStates;      // [rows, LogSum::kWords], or null
-  bool mayCut;               // blocks may have dropped keys: the first merge of two asks for another sweep of such rows
-  bool afterRescan;           // the second: only of those rows
+  bool mayCut;       // blocks may have dropped keys: the first merge of two asks for another sweep of such rows
+  bool afterRescan;  // the second: only of those rows
 };
 
 // A block: what the sums of all blocks of a row add up to.
@@ -84,8 +84,8 @@ __device__ inline void sortBestFirst(const cg::thread_block& block, Key* keys, i
   }
 }
 
-// A block a row; and of the first sweep, where logSumExp is wanted, another one. Shared memory: `sortSize` keys, the power of two at or above k, at least 32. Leaves the pool empty for
-// the next sweep.
+// A block a row; and of the first sweep, where logSumExp is wanted, another one. Shared memory: `sortSize` keys, the
+// power of two at or above k, at least 32. Leaves the pool empty for the next sweep.
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads) mergeKernel(const __grid_constant__ MergeParams params, int sortSize) {
   extern __shared__ Key best[];
@@ -96,7 +96,10 @@ __global__ void __launch_bounds__(kThreads) mergeKernel(const __grid_constant__ 
   waitForPreviousKernel();
   if (blockIdx.x >= params.rows) return mergeLogSums(params, blockIdx.x - params.rows);
   const int64_t row = blockIdx.x;
-  if (params.afterRescan && params.pool.rescanBounds[row] == kWorstKey) return;
+  if (params.afterRescan && params.pool.rescanBounds[row] == kWorstKey) {
+    if (threadIdx.x == 0) params.pool.taken[row] = 0;  // by the rescan of another row
+    return;
+  }
   const Key* keys = params.pool.keys + row * params.pool.capacity;
   const auto block = cg::this_thread_block();
   const int k = params.k, count = params.pool.counts[row];
@@ -105,8 +108,17 @@ __global__ void __launch_bounds__(kThreads) mergeKernel(const __grid_constant__ 
     const int64_t out = row * params.kTotal + params.kBefore + place;
     params.values[out] = keyValue(key);
     params.indices[out] = static_cast<int32_t>(keyId(key) + params.vocabStart);
-    if (place == k - 1) params.bounds[row] = last = key;
+    if (place != k - 1) return;
+    last = key;
+    if (params.bounds != nullptr) params.bounds[row] = key;
   };
+  if (count < k) {
+    // Blocks have cut off so much that there are not even k: all of the row is wanted once more.
+    block.sync();
+    clearRow(params.pool, row);
+    if (threadIdx.x == 0) params.pool.rescanBounds[row] = kWorstKey + 1;
+    return;
+  }
   if (count <= kFew) {
     // Few candidates: the place of each is how many are better.
     if (threadIdx.x < count) few[threadIdx.x] = keys[threadIdx.x];
@@ -122,8 +134,9 @@ __global__ void __launch_bounds__(kThreads) mergeKernel(const __grid_constant__ 
     place += __shfl_xor_sync(0xffffffffu, place, 2);
     if (threadIdx.x % 4 == 0 && candidate < count && place < k) store(place, key);
   } else {
-    const Key bound =
-        count > k ? boundOfLargest(block, [keys](int i) { return keys[i]; }, count, k, scratch) : kWorstKey;
+    const Key bound = count > k ? boundOfLargest(
+                                      block, [keys](int i) { return keys[i]; }, count, k, scratch)
+                                : kWorstKey;
     if (threadIdx.x == 0) scratch.kept = 0;
     for (int i = k + threadIdx.x; i < sortSize; i += kThreads) best[i] = kWorstKey;
     block.sync();

@@ -1,9 +1,8 @@
-#include "plan.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "../common/cuda_check.h"
+#include "plan.h"
 
 namespace lm_head {
 namespace {
@@ -73,8 +72,13 @@ cudaError_t Plan::make(const LmHeadTopKArgs& args, const Tuning& tuning, Plan* m
   const int64_t ids = plan.tiling.mostIdsOfBlock;
   int64_t keep = tuning.keep > 0 ? std::min<int64_t>(tuning.keep, plan.k) : keysToKeep(plan.k, blocks, plan.tiling);
   keep = std::max<int64_t>(keep, plan.publishedRank);
-  const int64_t fits = static_cast<int64_t>(plan.gpu.sharedBytes - shape.sharedBytes - shape.reductionBytes(0, logSums)) /
-                       static_cast<int64_t>(shape.rowsPerBlock * sizeof(Key));
+  // What a second sweep may find: of k / keep blocks, all ids.
+  const auto rescanKeys = [&] { return plan.k + plan.k / keep * (ids - keep); };
+  // Few blocks need less memory without one.
+  if (tuning.keep == 0 && blocks * plan.k <= rescanKeys()) keep = std::min<int64_t>(plan.k, ids);
+  const int64_t fits =
+      static_cast<int64_t>(plan.gpu.sharedBytes - shape.sharedBytes - shape.reductionBytes(0, logSums)) /
+      static_cast<int64_t>(shape.rowsPerBlock * sizeof(Key));
   // Beside what it keeps, a list has room for what a warp appends at once, 16 keys, when half of it is filled again.
   const int64_t least = std::min(ids, keep + 40);
   plan.sharedLists = fits >= least;
@@ -86,15 +90,16 @@ cudaError_t Plan::make(const LmHeadTopKArgs& args, const Tuning& tuning, Plan* m
     plan.listCapacity = static_cast<int>(std::max<int64_t>(plan.listCapacity, least));
   }
   if (tuning.listCapacity > 0)
-    plan.listCapacity = static_cast<int>(std::min<int64_t>(plan.listCapacity, std::max<int64_t>(tuning.listCapacity, keep + 40)));
+    plan.listCapacity =
+        static_cast<int>(std::min<int64_t>(plan.listCapacity, std::max<int64_t>(tuning.listCapacity, keep + 40)));
   plan.listsMayFill = plan.listCapacity < ids;
   // A list that holds all ids is handed over as it is, or as much of it as can be wanted.
   if (!plan.listsMayFill && tuning.keep == 0) keep = std::min<int64_t>(plan.k, ids);
   plan.mayCut = keep < std::min<int64_t>(plan.k, ids);
   plan.keep = static_cast<int>(keep);
-  // What all blocks hand over; and what a second sweep may find, of k / keep blocks all ids.
-  const int64_t rescanned = plan.mayCut ? plan.k + plan.k / keep * (ids - keep) : 0;
-  plan.poolCapacity = static_cast<int>(std::min(args.vocabSize, std::max(blocks * std::min(keep, ids), rescanned)));
+  const int64_t handedOver = blocks * std::min<int64_t>(withSlack(static_cast<int>(keep)), ids);
+  plan.poolCapacity =
+      static_cast<int>(std::min(args.vocabSize, plan.mayCut ? std::max(handedOver, rescanKeys()) : handedOver));
   *made = plan;
   return cudaSuccess;
 }

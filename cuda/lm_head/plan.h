@@ -25,22 +25,28 @@ struct MainloopShape {
   size_t (*topKBytes)(int rowsPerBlock, int sharedKeys);
   size_t (*logSumBytes)(int rowsPerBlock);
   size_t sharedBytes;
-  bool dealtTiles;    // see Tiling
+  bool dealtTiles;  // see Tiling
   bool dynamicTiles;
 
   template <class Mainloop>
   static MainloopShape of(int rowsPerBlock, size_t sharedBytes) {
-    return {rowsPerBlock, Mainloop::kTileVocab,   Mainloop::kSmallTileVocab,
+    return {rowsPerBlock,
+            Mainloop::kTileVocab,
+            Mainloop::kSmallTileVocab,
             Reductions<Mainloop>::Best::sharedBytes,
             Reductions<Mainloop>::LogSums::sharedBytes,
-            sharedBytes,  Mainloop::kDealtTiles, Mainloop::kDynamicTiles};
+            sharedBytes,
+            Mainloop::kDealtTiles,
+            Mainloop::kDynamicTiles};
   }
 
   // What the reductions need of shared memory, with lists of `listKeys` there.
   size_t reductionBytes(int listKeys, bool logSumExp) const;
 
   // Whether the least that reductions need fits beside the main loop's.
-  bool fits(const GpuInfo& gpu, bool logSumExp) const { return sharedBytes + reductionBytes(0, logSumExp) <= gpu.sharedBytes; }
+  bool fits(const GpuInfo& gpu, bool logSumExp) const {
+    return sharedBytes + reductionBytes(0, logSumExp) <= gpu.sharedBytes;
+  }
 };
 
 struct Plan;
@@ -76,7 +82,7 @@ struct Plan {
   int listCapacity;  // of a row and block
   bool listsMayFill;
   bool sharedLists;
-  bool mayCut;  // blocks may lose keys for want of room
+  bool mayCut;       // blocks may lose keys for want of room
   int poolCapacity;  // of a row
   int publishedRank;
   bool logSumExp;  // is wanted

@@ -1,5 +1,5 @@
-// The sweep over the vocabulary that every head format shares: blocks walk over tiles of ids, a main loop makes the sums
-// of a tile, the epilogue scores of them, and reductions keep what is wanted.
+// The sweep over the vocabulary that every head format shares: blocks walk over tiles of ids, a main loop makes the
+// sums of a tile, the epilogue scores of them, and reductions keep what is wanted.
 //
 // A main loop has: `Params`; kThreads, of which the first kWorkers score, and the others only copy; kTileVocab,
 // kSmallTileVocab, kUnitIds (see MainloopShape), kSeedsOf (see
@@ -35,8 +35,8 @@ __device__ inline bool anyRescan(const SweepParams& params, int64_t rowBegin, in
 template <bool kSeeds, class Mainloop, class Kept>
 __device__ inline void sweepTiles(const SweepParams& params, Mainloop& mainloop, Kept& reductions) {
   const auto served = [&](int row) {
-    return mainloop.serves(row) && (!params.topK.rescan ||
-                                    params.topK.pool.rescanBounds[reductions.rows().begin + row] != kWorstKey);
+    return mainloop.serves(row) &&
+           (!params.topK.rescan || params.topK.pool.rescanBounds[reductions.rows().begin + row] != kWorstKey);
   };
   const Tiling& tiling = params.tiling;
   reductions.topK().reset(served);

@@ -15,15 +15,13 @@ struct Tile {
   int size;
   int64_t stride;
 
-  __device__ int64_t id(int offset) const {
-    return firstId + offset / kGroupIds * stride + offset % kGroupIds;
-  }
+  __device__ int64_t id(int offset) const { return firstId + offset / kGroupIds * stride + offset % kGroupIds; }
 };
 
 // Blocks take tiles in turn, so that neighbouring ids, which often win together, go to many blocks.
 struct Tiling {
   int64_t vocabSize = 0;
-  int64_t tiles = 0;  // those of a block are blockIdx.x, blockIdx.x + gridDim.x, ...
+  int64_t tiles = 0;         // those of a block are blockIdx.x, blockIdx.x + gridDim.x, ...
   int64_t firstDynamic = 0;  // tiles from here on go to the blocks that come first: see `whole`
   int mostDynamic = 0;       // that a block takes
 
@@ -45,7 +43,8 @@ struct Tiling {
     tiling.firstDynamic =
         dynamic && tiling.fullTiles_ > 0 ? std::max(tiling.fullTiles_ - blocks, blocks) : tiling.tiles;
     // One more than equal shares would be.
-    if (tiling.dynamicTiles() > 0) tiling.mostDynamic = static_cast<int>((tiling.dynamicTiles() + blocks - 1) / blocks) + 1;
+    if (tiling.dynamicTiles() > 0)
+      tiling.mostDynamic = static_cast<int>((tiling.dynamicTiles() + blocks - 1) / blocks) + 1;
     tiling.mostIdsOfBlock = (tiling.fullTiles_ / blocks + 1 + (dynamic ? 1 : 0)) * static_cast<int64_t>(fullSize);
     tiling.neighbours = fullSize;
     return tiling;

@@ -287,7 +287,7 @@ void givenScales(bool many) {
 
 // Blocks keep as few keys as they may, and have little room for others: rows are swept again.
 void droppedKeys(HeadFormat format, int64_t vocab, int64_t k, const Columns& columns) {
-  for (const int64_t rows : {1, 9, 40}) {
+  for (const int64_t rows : {1, 2, 9, 40}) {
     for (const bool integers : {false, true}) {
       const Shape shape{format, rows, vocab, columns.hidden, k, true, false, columns.group, integers, true};
       LmHeadCase c(shape);
@@ -304,7 +304,8 @@ void droppedKeys(HeadFormat format, int64_t vocab, int64_t k, const Columns& col
           for (const int64_t row : {int64_t{0}, rows / 2, rows - 1}) checkRow(c, row);
           values = c.values, indices = c.indices, logSumExp = c.logSumExp;
         } else {
-          expect(std::memcmp(values.data(), c.values.data(), values.size() * 4) == 0 && indices == c.indices, "another top k");
+          expect(std::memcmp(values.data(), c.values.data(), values.size() * 4) == 0 && indices == c.indices,
+                 "another top k");
           expect(std::memcmp(logSumExp.data(), c.logSumExp.data(), rows * 4) == 0, "another logSumExp");
         }
       }
@@ -441,6 +442,8 @@ void formatSuite(HeadFormat format, bool quick) {
   for (const Columns& columns : shortRows(format)) {
     hardOrders(format, quick ? 20000 : 100000, columns, !quick);
     droppedKeys(format, 20000, 53, columns);
+    droppedKeys(format, 20000, 5000, columns);
+    droppedKeys(format, 129, 129, columns);
     logSumExpRange(format, 40000, columns);
   }
   // A row of hidden that no shared memory holds.
@@ -448,6 +451,8 @@ void formatSuite(HeadFormat format, bool quick) {
   if (single) runCase({format, 2, 150, 70000, 5, false, true});
   if (quick) return;
   dynamicTiles(format);
+  // More rows than a launch serves; the rest has more blocks a row.
+  runCase({format, 32768 + 2048, 3000, 128, 100, false}, 3);
   runCase({format, 2, 32001, 2048, 50, true}, 2);
   runCase({format, 64, 32001, 1024, 2048, false}, 2);
   runCase({format, 1, 128256, 1024, 50, false}, 1);

@@ -25,7 +25,7 @@ class BinaryMainloop {
   __device__ size_t sharedBytes() const { return sharedBytes(layout_); }
 
   __device__ BinaryMainloop(const SweepParams& sweep, const Params& params, unsigned char* shared, int64_t rowBegin,
-                          int rows)
+                            int rows)
       : args_(sweep.args),
         layout_{sweep.args.hiddenSize, sweep.args.groupSize},
         stream_(sweep, shared, hiddenOf(layout_).bytes(), rowBegin),

@@ -30,8 +30,8 @@ class BinaryBytesMainloop : public BinaryBytesBase<kTiles, kUnits, kWarps, kGrou
   using typename Base::Params, typename Base::Stream;
   static constexpr int kSmallTileVocab = kBulk ? Stream::kTileVocab / 2 : Stream::kGranularity;
 
-  __device__ BinaryBytesMainloop(const SweepParams& sweep, const Params& params, unsigned char* shared, int64_t rowBegin,
-                              int rows)
+  __device__ BinaryBytesMainloop(const SweepParams& sweep, const Params& params, unsigned char* shared,
+                                 int64_t rowBegin, int rows)
       : Base(sweep, params, shared, rowBegin, rows), bytes_(reinterpret_cast<const uint4*>(shared)) {}
 
   template <class Reductions>

@@ -33,8 +33,8 @@ class BinaryPlanesMainloop : public BinaryPlanesBase<kRows, kGroup128, kBulk> {
   // Bulk copies take whole tiles of the layout: parts of one would take as many copies, and no less time.
   static constexpr int kSmallTileVocab = kBulk ? Stream::kTileVocab : Stream::kGranularity;
 
-  __device__ BinaryPlanesMainloop(const SweepParams& sweep, const Params& params, unsigned char* shared, int64_t rowBegin,
-                             int rows)
+  __device__ BinaryPlanesMainloop(const SweepParams& sweep, const Params& params, unsigned char* shared,
+                                  int64_t rowBegin, int rows)
       : Base(sweep, params, shared, rowBegin, rows),
         planes_(reinterpret_cast<uint32_t*>(shared)),
         bases_(Base::hiddenOf(layout_).bases(shared)) {

@@ -2,8 +2,8 @@
 // ahead: by one warp with bulk copies (compute capability 9.0 and later), or by each warp for itself.
 #pragma once
 
-#include "../../ptx/async_copy.cuh"
 #include "../../../kernels/core/binary_layout.h"
+#include "../../ptx/async_copy.cuh"
 #include "../../ptx/bulk_copy.cuh"
 #include "../sweep.cuh"
 
@@ -19,7 +19,8 @@ class BinaryStream {
   static constexpr bool kBulkCopies = kBulk, kDynamicTiles = kDynamic;
   static constexpr int kWorkers = 32 * kWarps;
   static constexpr int kUnitIds = 16, kWarpIds = kUnits * kUnitIds, kTileUnits = kWarps * kUnits;
-  static constexpr int kTileVocab = kTileUnits * kUnitIds, kGranularity = kWarpIds * kTogether > kGroupIds ? kWarpIds * kTogether : kGroupIds;
+  static constexpr int kTileVocab = kTileUnits * kUnitIds,
+                       kGranularity = kWarpIds * kTogether > kGroupIds ? kWarpIds *kTogether : kGroupIds;
   static constexpr int kStageChunks = kBulk && kGroup128 ? kChunks : 1;
 
   // Bulk copies to shared memory that is not 128-byte aligned are slower than memory.
@@ -261,7 +262,9 @@ class BinaryStream {
 
   // Whether the stage that is copied next is the last one of its tile; and whether a dynamic tile follows.
   __device__ bool endsTile() const { return chunk_ + kStageChunks >= chunks(); }
-  __device__ bool takesTile() const { return endsTile() && dynamicTiles() && index_ + gridDim.x >= tiling_.firstDynamic; }
+  __device__ bool takesTile() const {
+    return endsTile() && dynamicTiles() && index_ + gridDim.x >= tiling_.firstDynamic;
+  }
   __device__ int64_t takeTile() {
     if (takenHere_ == tiling_.mostDynamic) return tiling_.tiles;
     ++takenHere_;

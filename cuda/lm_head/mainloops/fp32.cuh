@@ -3,9 +3,9 @@
 // every chunk c, in order.
 #pragma once
 
-#include "loads.cuh"
-#include "../sweep.cuh"
 #include "../prologue/split_hidden.cuh"
+#include "../sweep.cuh"
+#include "loads.cuh"
 
 namespace lm_head {
 
@@ -90,8 +90,9 @@ class Fp32Mainloop : public OwnTiles {
           if (lane == 4 * i + row % 4) own[row / 4][0] = sum;
         }
       }
-      reductions.emitFragment(IdPair(args_, firstId, kFp32Ids), own, pass * (kThreads / 32) + warp,
-                              [](int) { return RowFinish{1.0f, true}; });
+      reductions.emitFragment(IdPair(args_, firstId, kFp32Ids), own, pass * (kThreads / 32) + warp, [](int) {
+        return RowFinish{1.0f, true};
+      });
     }
   }
 

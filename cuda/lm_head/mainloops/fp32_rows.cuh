@@ -1,5 +1,6 @@
-// fp32 arithmetic without shared memory, one row at a time: for rows that another main loop leaves (see SplitRow), which
-// are rare, and for hidden rows that shared memory cannot hold. The chain of a dot product is that of Fp32Mainloop.
+// fp32 arithmetic without shared memory, one row at a time: for rows that another main loop leaves (see SplitRow),
+// which are rare, and for hidden rows that shared memory cannot hold. The chain of a dot product is that of
+// Fp32Mainloop.
 #pragma once
 
 #include "fp32.cuh"
@@ -14,12 +15,13 @@ class Fp32RowsMainloop : public OwnTiles {
     // Of the block's rows, of which only those that need fp32 are served; null: all are.
     const SplitRow* splitRows;
   };
-  static constexpr int kThreads = kThreadCount, kWorkers = kThreads, kTileVocab = 128, kSmallTileVocab = 64, kUnitIds = 16,
-                       kSeedsOf = 0;
+  static constexpr int kThreads = kThreadCount, kWorkers = kThreads, kTileVocab = 128, kSmallTileVocab = 64,
+                       kUnitIds = 16, kSeedsOf = 0;
 
   __device__ size_t sharedBytes() const { return 0; }
 
-  __device__ Fp32RowsMainloop(const SweepParams& sweep, const Params& params, unsigned char*, int64_t rowBegin, int rows)
+  __device__ Fp32RowsMainloop(const SweepParams& sweep, const Params& params, unsigned char*, int64_t rowBegin,
+                              int rows)
       : args_(sweep.args), splitRows_(params.splitRows), rowBegin_(rowBegin), rows_(rows) {}
 
   __device__ void produce() {}
@@ -41,7 +43,11 @@ class Fp32RowsMainloop : public OwnTiles {
         float sums[1][2] = {};
         if (!idle) sumUp(row, firstId, sums[0]);
         reductions.emitFragment(
-            ids, sums, unit < units ? unit : kNoUnit, [row](int other) { return RowFinish{1.0f, other == row}; }, row / 4 * 4);
+            ids, sums, unit < units ? unit : kNoUnit,
+            [row](int other) {
+              return RowFinish{1.0f, other == row};
+            },
+            row / 4 * 4);
       }
     }
   }

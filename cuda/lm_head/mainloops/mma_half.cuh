@@ -7,8 +7,8 @@
 #include <cuda_fp16.h>
 
 #include "../../ptx/async_copy.cuh"
-#include "../sweep.cuh"
 #include "../prologue/split_hidden.cuh"
+#include "../sweep.cuh"
 
 namespace lm_head {
 
@@ -38,7 +38,8 @@ class MmaHalfMainloop : public OwnTiles {
  public:
   using Params = SplitParams;
   static constexpr bool kStartsEarly = false;
-  static constexpr int kThreads = 256, kWorkers = kThreads, kTileVocab = 128, kSmallTileVocab = 128, kUnitIds = 16, kSeedsOf = kTileVocab;
+  static constexpr int kThreads = 256, kWorkers = kThreads, kTileVocab = 128, kSmallTileVocab = 128, kUnitIds = 16,
+                       kSeedsOf = kColumnTiles >= 2 ? kTileVocab : 0;
   static constexpr int kRows = 4 * kColumnTiles;
   static constexpr int kSteps = kChunk / 32;
   static constexpr int kWeightBytes = kTileVocab * kChunk * 2;
@@ -50,7 +51,8 @@ class MmaHalfMainloop : public OwnTiles {
 
   __device__ size_t sharedBytes() const { return kSharedBytes; }
 
-  __device__ MmaHalfMainloop(const SweepParams& sweep, const Params& params, unsigned char* shared, int64_t rowBegin, int rows)
+  __device__ MmaHalfMainloop(const SweepParams& sweep, const Params& params, unsigned char* shared, int64_t rowBegin,
+                             int rows)
       : args_(sweep.args), shared_(shared) {
     parts_ = static_cast<const Half*>(params.parts) + 2 * rowBegin * params.partsStride;
     partsStride_ = params.partsStride;

@@ -1,5 +1,5 @@
-// What both dense main loops for compute capability 9.0 share: their parameters, and the chunks of columns that they read
-// from shared memory.
+// What both dense main loops for compute capability 9.0 share: their parameters, and the chunks of columns that they
+// read from shared memory.
 #pragma once
 
 #include "../../ptx/wgmma_descriptors.cuh"
@@ -27,7 +27,7 @@ class WgmmaDense : public OwnTiles {
   using Params = WgmmaParams;
   static constexpr int kRows = kRowCount, kColumns = 2 * kRows, kChunk = 128 / sizeof(Number);
   static constexpr int kTileVocab = kWarpgroups * kGroupIds, kSmallTileVocab = kGroupIds, kUnitIds = 16,
-                       kSeedsOf = kTileVocab;
+                       kSeedsOf = kRows >= 8 ? kTileVocab : 0;
   static constexpr bool kStartsEarly = true, kDealtTiles = true;
   // Where sums need more registers than an even share, a whole warpgroup of producers gives up its own.
   static constexpr bool kMovesRegisters = kWarpgroups == 4;
@@ -47,7 +47,7 @@ class WgmmaDense : public OwnTiles {
   __device__ size_t sharedBytes() const { return kSharedBytes; }
 
   __device__ WgmmaDense(const SweepParams& sweep, const Params& params, unsigned char* shared, int64_t rowBegin,
-                              int rows)
+                        int rows)
       : args_(sweep.args),
         rowBegin_(rowBegin),
         rows_(rows),

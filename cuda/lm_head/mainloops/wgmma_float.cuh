@@ -11,9 +11,9 @@ namespace lm_head {
 
 template <int kRows>
 using WgmmaFloatBase = WgmmaDense<float, kRows, 2,
-                                         kRows <= 16   ? 8
-                                         : kRows == 32 ? 6
-                                                       : 5>;
+                                  kRows <= 16   ? 8
+                                  : kRows == 32 ? 6
+                                                : 5>;
 
 template <int kRows>
 class WgmmaMainloop<float, kRows> : public WgmmaFloatBase<kRows> {

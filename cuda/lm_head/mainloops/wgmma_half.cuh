@@ -9,9 +9,9 @@ namespace lm_head {
 // Few rows: small tiles balance better. Many rows: large tiles, so that parts are read less often for each weight.
 template <class Half, int kRows>
 using WgmmaHalfBase = WgmmaDense<Half, kRows, kRows <= 16 ? 2 : 4,
-                                        kRows <= 8    ? 8
-                                        : kRows == 16 ? 7
-                                                      : 4>;
+                                 kRows <= 8    ? 8
+                                 : kRows == 16 ? 7
+                                               : 4>;
 
 // The chain of a product is the same for every kRows: 16 columns a step, kFlush columns in the tensor core's own sum
 // (which truncates; short chains keep that small), then a plain fp32 sum.

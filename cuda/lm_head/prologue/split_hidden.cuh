@@ -152,8 +152,9 @@ __device__ inline void loadSplitRows(const SplitRow* splitRows, int rows, SplitR
 template <class Reductions, int kPairs>
 __device__ inline void emitSplit(Reductions& reductions, const SplitRow* splitRows, const IdPair& ids,
                                  float (&sums)[kPairs][2], int unit) {
-  reductions.emitFragment(ids, sums, unit,
-                          [&](int row) { return RowFinish{splitRows[row].scale, !splitRows[row].needsFp32}; });
+  reductions.emitFragment(ids, sums, unit, [&](int row) {
+    return RowFinish{splitRows[row].scale, !splitRows[row].needsFp32};
+  });
 }
 
 }  // namespace lm_head

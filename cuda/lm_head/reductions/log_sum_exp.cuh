@@ -1,6 +1,6 @@
-// logSumExp: of each row and 64 neighbouring ids a term, the largest score and the sum of exp(score - largest), in a tree
-// that is the same for every number of rows, block and run. A block adds its terms up exactly, and the merge those of
-// all blocks, so that their order does not matter: see kernels/core/log_sum.h.
+// logSumExp: of each row and 64 neighbouring ids a term, the largest score and the sum of exp(score - largest), in a
+// tree that is the same for every number of rows, block and run. A block adds its terms up exactly, and the merge those
+// of all blocks, so that their order does not matter: see kernels/core/log_sum.h.
 #pragma once
 
 #include "../../../kernels/core/log_sum.h"
@@ -50,8 +50,8 @@ class LogSumExp {
 
   __device__ bool wanted() const { return params_.terms != nullptr; }
 
-  // A warp: the scores of a fragment, -inf where there is none; `unit` is its place in the tile, and a bit of `scoredRows`
-  // tells for each i whether this lane's row 4i + t has scores.
+  // A warp: the scores of a fragment, -inf where there is none; `unit` is its place in the tile, and a bit of
+  // `scoredRows` tells for each i whether this lane's row 4i + t has scores.
   template <int kPairs>
   __device__ void add(const float (&scores)[kPairs][2], int unit, int firstRow, uint32_t scoredRows) {
     const int lane = threadIdx.x % 32, t = lane % 4;
@@ -106,7 +106,7 @@ class LogSumExp {
   }
 
  private:
-  static constexpr int kUnits = kGroupIds / kUnitIds;    // of a group
+  static constexpr int kUnits = kGroupIds / kUnitIds;     // of a group
   static constexpr int kGroups = kTileVocab / kGroupIds;  // of a tile
 
   __device__ LogSumTerm sumOfUnits(const LogSumTerm* units) const {

@@ -10,12 +10,12 @@ namespace lm_head {
 constexpr int kMaxPoolBlocks = 256;
 
 struct RowPool {
-  Key* published;       // [rows, kMaxPoolBlocks]: a bound that at least m of a block's ids so far reach
-  Key* keys;            // [rows, capacity]: candidates of all blocks
-  int* counts;          // [rows]
-  Key* cuts;            // [rows]: up to here some block may have lost keys, for want of room; or kWorstKey
-  Key* rescanBounds;    // [rows]: kWorstKey, or what is wanted of a row that has to be swept once more
-  int* taken;           // [rows]: of a row group's first row, dynamic tiles that blocks have taken
+  Key* published;     // [rows, kMaxPoolBlocks]: a bound that at least m of a block's ids so far reach
+  Key* keys;          // [rows, capacity]: candidates of all blocks
+  int* counts;        // [rows]
+  Key* cuts;          // [rows]: up to here some block may have lost keys, for want of room; or kWorstKey
+  Key* rescanBounds;  // [rows]: kWorstKey, or what is wanted of a row that has to be swept once more
+  int* taken;         // [rows]: of a row group's first row, dynamic tiles that blocks have taken
   int blocks;
   int publishedRank;  // m
   int capacity;

@@ -1,10 +1,10 @@
 // A block's candidates for the top k of each of its rows. Scores are filtered against a threshold; those that pass are
 // appended to an unsorted list. Thresholds rise in two ways. Blocks tell each other how good their scores are, which
-// loses nothing. And a list without room is cut back to its best `keep`, from when on the block knows nothing of what is
-// worse: if the k-th best key that all blocks have kept beats every block's cut, nothing was lost, and the merge checks
-// that. Otherwise the row is swept once more, now for every key that is not worse than the k-th best kept one. However
-// scores lie, there are no more than k / keep times a block's ids of those: whoever cut off one of them had kept `keep`
-// better ones. So no order of scores makes a row lose anything, or need more than two sweeps.
+// loses nothing. And a list without room is cut back to its best `keep`, from when on the block knows nothing of what
+// is worse: if the k-th best key that all blocks have kept beats every block's cut, nothing was lost, and the merge
+// checks that. Otherwise the row is swept once more, now for every key that is not worse than the k-th best kept one.
+// However scores lie, there are no more than k / keep times a block's ids of those: whoever cut off one of them had
+// kept `keep` better ones. So no order of scores makes a row lose anything, or need more than two sweeps.
 #pragma once
 
 #include <climits>
@@ -17,20 +17,21 @@
 namespace lm_head {
 
 struct TopKParams {
-  int k;               // results of this sweep, at most kMaxKPerSweep
-  int keep;            // keys of a row that a block never cuts off; at least `publishedRank` and at most k
-  int listCapacity;    // of a row and block
-  bool listsMayFill;   // some list may have less room than a block has ids
-  bool oneTile;        // no block has more than one tile
-  bool fewTiles;       // nor more than two: too few for blocks to learn of each other while they sweep
-  Key* lists;          // [rows, gridDim.x, listCapacity], or null: lists are in shared memory
-  const Key* bounds;   // [rows]: only keys below are wanted; null in the first sweep
-  bool rescan;         // serves only rows with a rescanBound; their lists are the pool itself
+  int k;              // results of this sweep, at most kMaxKPerSweep
+  int keep;           // keys of a row that a block never cuts off; at least `publishedRank` and at most k
+  int listCapacity;   // of a row and block
+  bool listsMayFill;  // some list may have less room than a block has ids
+  bool oneTile;       // no block has more than one tile
+  bool fewTiles;      // nor more than two: too few for blocks to learn of each other while they sweep
+  Key* lists;         // [rows, gridDim.x, listCapacity], or null: lists are in shared memory
+  const Key* bounds;  // [rows]: only keys below are wanted; null in the first sweep
+  bool rescan;        // serves only rows with a rescanBound; their lists are the pool itself
   RowPool pool;
 };
 
-// A view of what a block keeps, in shared memory. kThreads: those of the block that score. kSeedsOf: ids of a tile, whose scores are one fragment for each warp; the
-// better ones of each pair, the seeds, give thresholds before more of the tile is appended than there is room for. Or 0.
+// A view of what a block keeps, in shared memory. kThreads: those of the block that score. kSeedsOf: ids of a tile,
+// whose scores are one fragment for each warp; the better ones of each pair, the seeds, give thresholds before more of
+// the tile is appended than there is room for. Or 0.
 template <int kThreads, int kSeedsOf>
 class TopK {
  public:
@@ -69,8 +70,8 @@ class TopK {
     }
   }
 
-  // All workers, together, before a fragment's candidates are chosen: raises thresholds where it is time to. `scored`: a
-  // bit (2 * pair + half) for each score that is there. `done`: tiles that lie behind this one.
+  // All workers, together, before a fragment's candidates are chosen: raises thresholds where it is time to. `scored`:
+  // a bit (2 * pair + half) for each score that is there. `done`: tiles that lie behind this one.
   template <int kPairs>
   __device__ void raiseThresholds(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t scored, int done) {
     if (params_.rescan) return;
@@ -211,8 +212,8 @@ class TopK {
     }
   }
 
-  // A warp looks at a row's list. For room or to hand it over, it leaves out what the threshold excludes, and where that
-  // is not enough, all but the best.
+  // A warp looks at a row's list. For room or to hand it over, it leaves out what the threshold excludes, and where
+  // that is not enough, all but the best.
   __device__ void updateRow(int row, Update update) {
     const bool flushes = update == Update::kFlush || update == Update::kPublishAndFlush;
     PublishedBounds published;
@@ -220,14 +221,15 @@ class TopK {
     const HeldKeys keys(listOf(row), min(ownCount(row), written(row)));
     if (update == Update::kPublish || update == Update::kPublishAndFlush) {
       const int rank = params_.pool.publishedRank;
-      if (countReaching(keys, kWorstKey + 1) >= rank) publish(row, boundOfBest(keys, rank, rank));
+      const bool enough = countReaching(keys, kWorstKey + 1) >= rank;
+      publish(row, enough ? boundOfBest(keys, rank, withSlack(rank)) : kNothingToTell);
       if (!flushes) return;
     }
     if (flushes) {
       if (params_.fewTiles) waitForOthers(row, published);
       raise(row, published);
     }
-    const int keep = params_.keep, most = flushes ? keep : capacity_ - (capacity_ - keep) / 2;
+    const int keep = params_.keep, most = flushes ? withSlack(keep) : capacity_ - (capacity_ - keep) / 2;
     Key bound = threshold(row) + 1;
     int count = countReaching(keys, bound);
     if (count > most) {
@@ -255,9 +257,10 @@ class TopK {
   // Whoever has few tiles is done when the others are, so waiting costs little, and spares the merge most keys.
   __device__ void waitForOthers(int row, PublishedBounds& published) {
     constexpr long long kMostCycles = 16000;
+    if (params_.pool.blocks == 1) return;
     const long long start = clock64();
-    while (published.count() < params_.pool.blocks && clock64() - start < kMostCycles)
-      published.load(params_.pool, rowBegin_ + row);
+    const auto hasTime = [&] { return __shfl_sync(0xffffffffu, clock64() - start < kMostCycles, 0); };
+    while (published.count() < params_.pool.blocks && hasTime()) published.load(params_.pool, rowBegin_ + row);
   }
 
   // A warp gives up all keys below `bound`, which `keep` of the block's reach.
@@ -301,7 +304,7 @@ class TopK {
     if (lane == 0) lastIds[warp] = lastId;
     // What the n-th best pair of a row reaches, and so n ids do. Scores that are equal count by their ids.
     const auto boundAt = [&](const Seeds& own, int n) {
-      const Key least = boundOfBest(own, n, n);
+      const Key least = boundOfBest(own, n, withSlack(n));
       Key reached = kAboveAllKeys;
       own.forEach([&](Key key) {
         if (key >= least && key < reached) reached = key;
@@ -332,7 +335,7 @@ class TopK {
         if (threshold(row) == kAboveAllKeys) continue;
         const Seeds own(seeds + (row - 32 * half) * kSeeds);
         const int there = countReaching(own, kWorstKey + 1);
-        if (first && there >= rank) publish(row, boundAt(own, rank));
+        if (first) publish(row, there >= rank ? boundAt(own, rank) : kNothingToTell);
         if (there < keep) continue;
         cutBelow(row, boundAt(own, keep));
       }
@@ -350,6 +353,9 @@ class TopK {
     syncWorkers<kThreads>();
   }
 
+  // What a block with fewer keys than publishedRank publishes: a bound that excludes nothing.
+  static constexpr Key kNothingToTell = kWorstKey + 1;
+
   // A warp publishes a bound that publishedRank keys reach.
   __device__ void publish(int row, Key bound) {
     if (threadIdx.x % 32 == 0) __stcg(params_.pool.published + (rowBegin_ + row) * kMaxPoolBlocks + blockIdx.x, bound);
@@ -359,7 +365,7 @@ class TopK {
   __device__ void raise(int row, const PublishedBounds& published) {
     const int rank = params_.pool.publishedRank, blocks = (params_.k + rank - 1) / rank;
     if (published.count() < blocks) return;
-    const Key bound = boundOfBest(published, blocks, blocks);
+    const Key bound = boundOfBest(published, blocks, withSlack(blocks));
     if (threadIdx.x % 32 == 0 && bound > threshold(row)) setThreshold(row, bound - 1);
     __syncwarp();
   }

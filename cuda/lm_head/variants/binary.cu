@@ -47,9 +47,8 @@ MainloopShape binaryShape(const LmHeadTopKArgs& args, const GpuInfo& gpu) {
   int choice = 0;
   while (choice < 4 && kRows[choice] < args.rows) ++choice;
   for (;; --choice) {
-    const MainloopShape shape = visitMainloop<kBulk>(args, kRows[choice], [&](auto* type) {
-      return binaryShapeOf<std::remove_pointer_t<decltype(type)>>(args);
-    });
+    const MainloopShape shape = visitMainloop<kBulk>(
+        args, kRows[choice], [&](auto* type) { return binaryShapeOf<std::remove_pointer_t<decltype(type)>>(args); });
     if (choice == 0 || shape.fits(gpu, logSumsWanted(args))) return shape;
   }
 }

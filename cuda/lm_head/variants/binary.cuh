@@ -21,8 +21,7 @@ MainloopShape binaryShapeOf(const LmHeadTopKArgs& args) {
 cudaError_t launchQuantize(const Plan& plan, HiddenForm form, const RowPool& pool, void* hidden, cudaStream_t stream);
 
 inline size_t quantizedBytes(const Plan& plan, HiddenForm form) {
-  return static_cast<size_t>(plan.rowGroups) *
-         BinaryHidden(plan.shape.rowsPerBlock, layoutOf(plan.args), form).bytes();
+  return static_cast<size_t>(plan.rowGroups) * BinaryHidden(plan.shape.rowsPerBlock, layoutOf(plan.args), form).bytes();
 }
 
 }  // namespace lm_head

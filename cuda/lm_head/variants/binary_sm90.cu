@@ -7,7 +7,9 @@
 namespace lm_head {
 namespace {
 
-MainloopShape binaryShape(const LmHeadTopKArgs& args, const GpuInfo&) { return binaryShapeOf<BinaryWgmmaMainloop>(args); }
+MainloopShape binaryShape(const LmHeadTopKArgs& args, const GpuInfo&) {
+  return binaryShapeOf<BinaryWgmmaMainloop>(args);
+}
 
 bool supportsBinary(const LmHeadTopKArgs& args, const GpuInfo& gpu, Path path) {
   return args.format == HeadFormat::kBinary && path == Path::kBest && gpu.computeCapability == 90 &&

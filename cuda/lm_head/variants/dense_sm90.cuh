@@ -32,11 +32,11 @@ cudaError_t sm90Sweep(const Plan& plan, const SweepParams& sweep, const void* hi
     params.splitRows = split.splitRows;
     // Calls mostly come with the same weights, and often with the same scratch memory.
     static thread_local TensorMap<Number> weightMap, partsMap;
-    RETURN_IF_ERROR(
-        weightMap.get({args.weight, args.vocabSize, args.weightRowStride, kGroupIds, Mainloop::kChunk}, &params.weight));
-    RETURN_IF_ERROR(partsMap.get({split.parts, 2 * SplitHidden<Number>::partRows(plan), split.partsStride,
-                                  Mainloop::kColumns, Mainloop::kChunk},
-                                 &params.parts));
+    RETURN_IF_ERROR(weightMap.get({args.weight, args.vocabSize, args.weightRowStride, kGroupIds, Mainloop::kChunk},
+                                  &params.weight));
+    RETURN_IF_ERROR(partsMap.get(
+        {split.parts, 2 * SplitHidden<Number>::partRows(plan), split.partsStride, Mainloop::kColumns, Mainloop::kChunk},
+        &params.parts));
     return launchSweep<Mainloop, Fp32RowsMainloop<Load, Mainloop::kWorkers>>(plan, sweep, params, stream);
   });
 }

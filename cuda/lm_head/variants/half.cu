@@ -28,7 +28,8 @@ MainloopShape shapeOf(int rows) {
 // Deep rings where lists fit beside them.
 MainloopShape halfShape(const LmHeadTopKArgs& args, const GpuInfo& gpu) {
   const auto budget = gpu.sharedBytes - gpu.sharedBytes / 16;
-  const int rows = chooseRows(args.rows, 4, 32, [&](int count) { return shapeOf<kFewStages>(count).sharedBytes <= budget; });
+  const int rows =
+      chooseRows(args.rows, 4, 32, [&](int count) { return shapeOf<kFewStages>(count).sharedBytes <= budget; });
   const MainloopShape deep = shapeOf<kManyStages>(rows);
   return deep.sharedBytes <= budget ? deep : shapeOf<kFewStages>(rows);
 }

@@ -106,8 +106,8 @@ __device__ inline uint32_t boundOfNumbers(VisitAll visitAll, int wanted, int mos
   return found;
 }
 
-// Keys: HeldKeys, or what has such a forEach. A bound that at least `wanted` keys reach, of which there are so many,
-// and at most `most`: by scores, and where these are equal by ids.
+// Keys: HeldKeys, or what has such a forEach. One of the keys, which at least `wanted` of them reach and at most `most`:
+// by scores, and where these are equal by ids.
 template <class Keys>
 __device__ inline Key boundOfBest(const Keys& keys, int wanted, int most) {
   if (wanted == 1) {
@@ -116,19 +116,24 @@ __device__ inline Key boundOfBest(const Keys& keys, int wanted, int most) {
     return largestOfWarp(largest);
   }
   int reaching = 0;
-  const uint32_t score =
-      boundOfNumbers([&](auto visit) { keys.forEach([&](Key key) { visit(static_cast<uint32_t>(key >> 32)); }); },
-                     wanted, most, &reaching);
-  if (reaching <= most) return Key{score} << 32;
-  const int better = countReaching(keys, (Key{score} << 32) + (Key{1} << 32));
-  int equal = 0;
-  // Ids use 31 bits, so that there is room for 0.
-  const uint32_t id = boundOfNumbers(
-      [&](auto visit) {
-        keys.forEach([&](Key key) { visit(key >> 32 == score ? static_cast<uint32_t>(key) + 1 : 0u); });
-      },
-      wanted - better, most - better, &equal);
-  return Key{score} << 32 | (id - 1);
+  const uint32_t score = boundOfNumbers(
+      [&](auto visit) { keys.forEach([&](Key key) { visit(static_cast<uint32_t>(key >> 32)); }); }, wanted, most,
+      &reaching);
+  Key bound = Key{score} << 32;
+  if (reaching > most) {
+    const int better = countReaching(keys, bound + (Key{1} << 32));
+    int equal = 0;
+    // Ids use 31 bits, so that there is room for 0.
+    bound += boundOfNumbers(
+                 [&](auto visit) {
+                   keys.forEach([&](Key key) { visit(key >> 32 == score ? static_cast<uint32_t>(key) + 1 : 0u); });
+                 },
+                 wanted - better, most - better, &equal) -
+             1;
+  }
+  Key smallest = kAboveAllKeys;
+  keys.forEach([&](Key key) { smallest = key >= bound && key < smallest ? key : smallest; });
+  return smallestOfWarp(smallest);
 }
 
 // --- by a block ---

@@ -65,34 +65,32 @@ __device__ inline int countReaching(const Keys& keys, Key bound) {
 // How much more than what is wanted a bound may let through: looking for the last bits takes as long as for the first.
 __host__ __device__ inline int withSlack(int wanted) { return wanted == 1 ? 1 : wanted + wanted / 8 + 2; }
 
-// visitAll(visit) visits 32-bit numbers, fewer than 2^16, over a warp; 0 stands for none. A bound that at least
-// `wanted` of them reach, of which there are so many, and at most `most` where numbers are not equal; `reaching`: how
-// many do. The bits of the wanted-th largest number are found from the first in which numbers differ on down, two at a
-// time, until few enough reach what is known.
-template <class VisitAll>
-__device__ inline uint32_t boundOfNumbers(VisitAll visitAll, int wanted, int most, int* reaching) {
-  uint32_t largest = 0, smallest = ~0u;
-  int numbers = 0;
-  visitAll([&](uint32_t number) {
-    largest = max(largest, number);
-    smallest = min(smallest, number - 1);  // none becomes the largest
-    numbers += number != 0;
+// Keys: HeldKeys, or what has such a forEach, fewer than 2^16. A bound that at least `wanted` keys reach, of which
+// there are so many, and at most `most`. The bits of the wanted-th largest key are found from the first in which keys
+// differ on down, two at a time, until few enough reach what is known.
+template <class Keys>
+__device__ __forceinline__ Key boundOfBest(const Keys& keys, int wanted, int most) {
+  Key largest = kWorstKey, smallest = kAboveAllKeys;
+  int all = 0;
+  keys.forEach([&](Key key) {
+    if (key > largest) largest = key;
+    if (key != kWorstKey && key < smallest) smallest = key;
+    all += key != kWorstKey;
   });
-  largest = __reduce_max_sync(0xffffffffu, largest);
-  smallest = __reduce_min_sync(0xffffffffu, smallest) + 1;
-  *reaching = __reduce_add_sync(0xffffffffu, numbers);
-  const uint32_t differ = largest ^ smallest;
-  if (differ == 0 || *reaching <= most) return smallest;
-  int bit = (31 - __clz(static_cast<int>(differ))) | 1;  // of a pair the upper one
-  uint32_t found = bit == 31 ? 0 : largest >> bit >> 1 << bit << 1;
+  largest = largestOfWarp(largest);
+  if (wanted == 1) return largest;
+  smallest = smallestOfWarp(smallest);
+  if (__reduce_add_sync(0xffffffffu, all) <= most) return smallest;
+  const Key differ = largest ^ smallest;
+  int bit = (63 - __clzll(static_cast<long long>(differ))) | 1;  // of a pair the upper one
+  Key found = bit == 63 ? 0 : largest >> bit >> 1 << bit << 1;
 #pragma unroll 1
   for (; bit > 0; bit -= 2) {
-    const uint32_t step = 1u << (bit - 1);
+    const Key step = Key{1} << (bit - 1);
     uint32_t lower = 0, upper = 0;  // counts of one and of two or three steps
-    visitAll([&](uint32_t number) {
-      lower += number >= found + step;
-      upper += number >= found + 2 * step ? 1u : 0u;
-      upper += number >= found + 3 * step ? 1u << 16 : 0u;
+    keys.forEach([&](Key key) {
+      lower += key >= found + step;
+      upper += (key >= found + 2 * step) + (static_cast<uint32_t>(key >= found + 3 * step) << 16);
     });
     lower = __reduce_add_sync(0xffffffffu, lower);
     upper = __reduce_add_sync(0xffffffffu, upper);
@@ -100,40 +98,9 @@ __device__ inline uint32_t boundOfNumbers(VisitAll visitAll, int wanted, int mos
     const int steps = (counts[0] >= wanted) + (counts[1] >= wanted) + (counts[2] >= wanted);
     if (steps == 0) continue;
     found += steps * step;
-    *reaching = counts[steps - 1];
-    if (*reaching <= most) break;
+    if ((steps == 1 ? counts[0] : steps == 2 ? counts[1] : counts[2]) <= most) break;
   }
   return found;
-}
-
-// Keys: HeldKeys, or what has such a forEach. One of the keys, which at least `wanted` of them reach and at most `most`:
-// by scores, and where these are equal by ids.
-template <class Keys>
-__device__ inline Key boundOfBest(const Keys& keys, int wanted, int most) {
-  if (wanted == 1) {
-    Key largest = kWorstKey;
-    keys.forEach([&](Key key) { largest = key > largest ? key : largest; });
-    return largestOfWarp(largest);
-  }
-  int reaching = 0;
-  const uint32_t score = boundOfNumbers(
-      [&](auto visit) { keys.forEach([&](Key key) { visit(static_cast<uint32_t>(key >> 32)); }); }, wanted, most,
-      &reaching);
-  Key bound = Key{score} << 32;
-  if (reaching > most) {
-    const int better = countReaching(keys, bound + (Key{1} << 32));
-    int equal = 0;
-    // Ids use 31 bits, so that there is room for 0.
-    bound += boundOfNumbers(
-                 [&](auto visit) {
-                   keys.forEach([&](Key key) { visit(key >> 32 == score ? static_cast<uint32_t>(key) + 1 : 0u); });
-                 },
-                 wanted - better, most - better, &equal) -
-             1;
-  }
-  Key smallest = kAboveAllKeys;
-  keys.forEach([&](Key key) { smallest = key >= bound && key < smallest ? key : smallest; });
-  return smallestOfWarp(smallest);
 }
 
 // --- by a block ---

@@ -61,8 +61,8 @@ class Reductions {
         sums[i][half] = isScored ? score : -INFINITY;
       }
     }
-    const Best topK = this->topK();
-    topK.raiseThresholds(done);
+    Best topK = this->topK();
+    topK.raiseThresholds(ids, sums, scored, done);
     uint32_t candidates = 0;
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {

@@ -21,8 +21,9 @@ cudaError_t query(int index, GpuInfo* gpu) {
   return cudaSuccess;
 }
 
-// Lists in global memory: all of a call's together, and one row's of a block, which a warp's registers then hold.
-constexpr int64_t kGlobalListBytes = 7 << 20, kGlobalListKeys = 256;
+// Where lists are in global memory: scratch memory that up to 64 rows take if it can be helped, and keys of a row and
+// block, which a warp's registers then hold. With more room, fewer orders of scores fill lists.
+constexpr int64_t kScratchBytesOf64Rows = 31 << 19, kGlobalListKeys = 256;
 
 // Keys of a row that a block never cuts off. Blocks get ids in turn, so a block's share of the k best is near
 // k / blocks, or where neighbours win together all of those that go to one block; with so much room nothing is lost.
@@ -74,6 +75,12 @@ cudaError_t Plan::make(const LmHeadTopKArgs& args, const Tuning& tuning, Plan* m
   keep = std::max<int64_t>(keep, plan.publishedRank);
   // What a second sweep may find: of k / keep blocks, all ids.
   const auto rescanKeys = [&] { return plan.k + plan.k / keep * (ids - keep); };
+  // And all that blocks hand over.
+  const auto poolKeys = [&](int64_t kept) {
+    const int64_t handedOver = blocks * std::min<int64_t>(withSlack(static_cast<int>(kept)), ids);
+    const bool mayCut = kept < std::min<int64_t>(plan.k, ids);
+    return std::min(args.vocabSize, mayCut ? std::max(handedOver, rescanKeys()) : handedOver);
+  };
   // Few blocks need less memory without one.
   if (tuning.keep == 0 && blocks * plan.k <= rescanKeys()) keep = std::min<int64_t>(plan.k, ids);
   const int64_t fits =
@@ -85,7 +92,11 @@ cudaError_t Plan::make(const LmHeadTopKArgs& args, const Tuning& tuning, Plan* m
   if (plan.sharedLists) {
     plan.listCapacity = static_cast<int>(std::min(fits, ids));
   } else {
-    const int64_t affordable = kGlobalListBytes / (args.rows * blocks * static_cast<int64_t>(sizeof(Key)));
+    const auto keyBytes = static_cast<int64_t>(sizeof(Key));
+    const int64_t scratch = kScratchBytesOf64Rows * std::max<int64_t>(1, args.rows / 64);
+    const int64_t others = static_cast<int64_t>(plan.variant->hiddenBytes(plan)) +
+                           args.rows * keyBytes * (poolKeys(std::min(keep, ids)) + kMaxPoolBlocks);
+    const int64_t affordable = (scratch - others) / (args.rows * blocks * keyBytes);
     plan.listCapacity = static_cast<int>(std::min({ids, kGlobalListKeys, affordable}));
     plan.listCapacity = static_cast<int>(std::max<int64_t>(plan.listCapacity, least));
   }
@@ -97,9 +108,7 @@ cudaError_t Plan::make(const LmHeadTopKArgs& args, const Tuning& tuning, Plan* m
   if (!plan.listsMayFill && tuning.keep == 0) keep = std::min<int64_t>(plan.k, ids);
   plan.mayCut = keep < std::min<int64_t>(plan.k, ids);
   plan.keep = static_cast<int>(keep);
-  const int64_t handedOver = blocks * std::min<int64_t>(withSlack(static_cast<int>(keep)), ids);
-  plan.poolCapacity =
-      static_cast<int>(std::min(args.vocabSize, plan.mayCut ? std::max(handedOver, rescanKeys()) : handedOver));
+  plan.poolCapacity = static_cast<int>(poolKeys(keep));
   *made = plan;
   return cudaSuccess;
 }

@@ -7,7 +7,7 @@
 namespace lm_head {
 
 // More blocks than this do not share a row: a warp loads what all of them have published at once.
-constexpr int kMaxPoolBlocks = 256;
+constexpr int kMaxPoolBlocks = 192;
 
 struct RowPool {
   Key* published;     // [rows, kMaxPoolBlocks]: a bound that at least m of a block's ids so far reach

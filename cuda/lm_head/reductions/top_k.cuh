@@ -41,7 +41,7 @@ class TopK {
   }
 
   __device__ TopK(const TopKParams& params, unsigned char* shared, const BlockRows& rows)
-      : params_(params), shared_(shared), rows_(rows) {
+      : params_(params), shared_(shared), rowsPerBlock_(rows.most), rows_(rows.count), rowBegin_(rows.begin) {
     const int64_t rowBegin = rows.begin;
     if (params.rescan) {
       lists_ = params.pool.keys + rowBegin * params.pool.capacity;
@@ -60,63 +60,70 @@ class TopK {
   // Starts the rows that are `served(row)`; the others take no key and hand nothing over.
   template <class Served>
   __device__ void reset(Served served) {
-    for (int row = threadIdx.x; row < rows_.count; row += kThreads) {
+    for (int row = threadIdx.x; row < rows_; row += kThreads) {
       ownCount(row) = 0;
       written(row) = INT_MAX;
       cut(row) = kWorstKey;
-      Key least = params_.rescan ? params_.pool.rescanBounds[rows_.begin + row] - 1 : kWorstKey;
+      Key least = params_.rescan ? params_.pool.rescanBounds[rowBegin_ + row] - 1 : kWorstKey;
       if (!served(row)) least = kAboveAllKeys;
       setThreshold(row, least);
     }
   }
 
-  // All workers, together, before a fragment's candidates are chosen: raises thresholds where it is time to. `done`: tiles
-  // that lie behind this one.
-  __device__ void raiseThresholds(int done) const {
-    if (done == 0 || (done & (done - 1)) != 0 || params_.rescan || params_.pool.blocks == 1) return;
-    forEachRow(params_, shared_, rows_, Work::kRaise);
+  // All workers, together, before a fragment's candidates are chosen: raises thresholds where it is time to. `scored`:
+  // a bit (2 * pair + half) for each score that is there. `done`: tiles that lie behind this one.
+  template <int kPairs>
+  __device__ void raiseThresholds(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t scored, int done) {
+    if (params_.rescan) return;
+    if constexpr (kSeedsOf > 0 && kPairs > 1) {
+      if (done == 0 && params_.listsMayFill) seed(ids, scores, scored, true);
+    }
+    if (done == 0 || (done & (done - 1)) != 0 || params_.pool.blocks == 1) return;
+#pragma unroll 1
+    for (int row = threadIdx.x / 32; row < rows_; row += kWarps) {
+      if (threshold(row) == kAboveAllKeys) continue;
+      PublishedBounds published;
+      published.load(params_.pool, rowBegin_ + row);
+      raise(row, published);
+    }
     syncWorkers<kThreads>();
   }
 
   // No score below can be wanted; NaN before there is a threshold.
   __device__ float leastScore(int row) const { return at<volatile float>(kScoresAt)[row]; }
 
-  // All workers, together: takes those scores of a fragment whose bit (2 * pair + half) is set in `candidates`. `scored`:
-  // the bits of those that are there.
+  // All workers, together: takes those scores of a fragment whose bit is set in `candidates`.
   template <int kPairs>
   __device__ void offer(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t scored, uint32_t candidates,
-                        int firstRow, int done) const {
-    const bool votes = params_.listsMayFill && !params_.rescan;
-    for (int round = 0;; ++round) {
-      if constexpr (kSeedsOf > 0 && kPairs > 1) {
-        // Before anything of the first tile is appended; else when there was no room.
-        if (votes && round == (done > 0 ? 1 : 0)) seed(ids, scores, scored, done == 0);
-      }
-      if (round > 0) {
-        forEachRow(params_, shared_, rows_, Work::kMakeRoom);
-        syncWorkers<kThreads>();
-      }
+                        int firstRow, int done) {
+    bool seeded = done == 0;
+    for (;;) {
       candidates = append(ids, scores, candidates, firstRow);
-      if (!votes || !anyOfWorkers<kThreads>(candidates != 0)) return;
+      if (!params_.listsMayFill || params_.rescan || !anyOfWorkers<kThreads>(candidates != 0)) return;
+      if constexpr (kSeedsOf > 0 && kPairs > 1) {
+        if (!seeded) seed(ids, scores, scored, false);
+        seeded = true;
+      }
+      updateRows(Update::kMakeRoom);
+      syncWorkers<kThreads>();
     }
   }
 
   // All workers, behind a tile, of which `done` are done: tells other blocks now and then how good this one's scores
   // are. `seeds`: whether seeds have told it of the first.
-  __device__ void endTile(int done, bool seeds) const {
+  __device__ void endTile(int done, bool seeds) {
     if ((done & (done - 1)) != 0 || params_.rescan || params_.pool.blocks == 1) return;
     if (done == 1 && seeds && params_.listsMayFill) return;
     syncWorkers<kThreads>();
-    forEachRow(params_, shared_, rows_, Work::kPublish);
+    updateRows(Update::kPublish);
     syncWorkers<kThreads>();
   }
 
   // All workers, in the end: hands the block's candidates to the pool.
-  __device__ void flush(int done, bool seeds) const {
+  __device__ void flush(int done, bool seeds) {
     if (params_.rescan) return;
-    const bool hasPublished = done > 1 || (seeds && params_.listsMayFill);
     syncWorkers<kThreads>();
-    forEachRow(params_, shared_, rows_, hasPublished ? Work::kFlush : Work::kPublishAndFlush);
+    updateRows(done == 1 && !(seeds && params_.listsMayFill) ? Update::kPublishAndFlush : Update::kFlush);
     syncWorkers<kThreads>();
   }
 
@@ -135,7 +142,7 @@ class TopK {
 
   template <class T>
   __device__ T* at(int bytesPerRow) const {
-    return reinterpret_cast<T*>(shared_ + rows_.most * bytesPerRow);
+    return reinterpret_cast<T*>(shared_ + rowsPerBlock_ * bytesPerRow);
   }
   // Keys up to here cannot be among the k best. Volatile, for other warps read it at any time, and late is good enough.
   __device__ volatile Key& threshold(int row) const { return at<volatile Key>(0)[row]; }
@@ -145,11 +152,11 @@ class TopK {
   // How many keys a list holds that some warp found no more room in; else INT_MAX.
   __device__ int& written(int row) const { return at<int>(kWrittenAt)[row]; }
   __device__ int* countOf(int row) const {
-    return params_.rescan ? params_.pool.counts + rows_.begin + row : &ownCount(row);
+    return params_.rescan ? params_.pool.counts + rowBegin_ + row : &ownCount(row);
   }
   __device__ Key* listOf(int row) const { return lists_ + row * rowStride_; }
 
-  __device__ void setThreshold(int row, Key key) const {
+  __device__ void setThreshold(int row, Key key) {
     // Atomic, for other warps may read at the same time.
     atomicExch(reinterpret_cast<unsigned long long*>(at<Key>(0) + row), key);
     atomicExch(at<float>(kScoresAt) + row, keyValue(key));
@@ -158,8 +165,7 @@ class TopK {
   // A warp appends what it can, and returns the bits of what found no room. One atomic for a warp and row: lanes with
   // the same row have their places by their number.
   template <int kPairs>
-  __device__ uint32_t append(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t candidates,
-                             int firstRow) const {
+  __device__ uint32_t append(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t candidates, int firstRow) {
     const uint32_t any = __reduce_or_sync(0xffffffffu, candidates);
     if (any == 0) return 0;
     const int lane = threadIdx.x % 32, t = lane % 4;
@@ -173,7 +179,7 @@ class TopK {
       Key least = kAboveAllKeys, end = kAboveAllKeys;
       if (mine) {
         least = threshold(row);
-        if (params_.bounds != nullptr) end = params_.bounds[rows_.begin + row];
+        if (params_.bounds != nullptr) end = params_.bounds[rowBegin_ + row];
       }
       const Key lower = makeKey(scores[i][0], ids.lower), upper = makeKey(scores[i][1], ids.lower + 8);
       const bool wantsLower = (candidates >> (2 * i) & 1) && lower > least && lower < end;
@@ -195,49 +201,37 @@ class TopK {
     return left;
   }
 
-  enum class Work { kRaise, kSeed, kSeedLater, kWaitAndRaise, kMakeRoom, kPublish, kFlush, kPublishAndFlush };
+  enum class Update { kMakeRoom, kPublish, kFlush, kPublishAndFlush };
 
-  // A warp a row. Rare, and a function of its own: what it needs of registers, products must not miss. `firstRow`: of
-  // the rows whose seeds are there.
-  static __device__ __noinline__ void forEachRow(const TopKParams& params, unsigned char* shared, BlockRows rows,
-                                                 Work work, int firstRow = 0) {
-    const TopK topK(params, shared, rows);
-    const bool seeds = work == Work::kSeed || work == Work::kSeedLater;
-    const int end = seeds ? min(rows.count, firstRow + kSeedRows) : rows.count;
+  // A warp a row.
+  __device__ void updateRows(Update update) {
 #pragma unroll 1
-    for (int row = firstRow + threadIdx.x / 32; row < end; row += kWarps) {
-      if (topK.threshold(row) == kAboveAllKeys) continue;
-      if (work == Work::kRaise || work == Work::kWaitAndRaise) {
-        PublishedBounds published;
-        published.load(params.pool, rows.begin + row);
-        if (work == Work::kWaitAndRaise) topK.waitForOthers(row, published);
-        topK.raise(row, published);
-      } else if (seeds) {
-        if constexpr (kSeedsOf > 0) topK.useSeeds(row, firstRow, work == Work::kSeed);
-      } else if (work != Work::kMakeRoom || topK.written(row) != INT_MAX) {
-        topK.updateRow(row, work);
-      }
+    for (int row = threadIdx.x / 32; row < rows_; row += kWarps) {
+      if (threshold(row) == kAboveAllKeys || (update == Update::kMakeRoom && written(row) == INT_MAX)) continue;
+      updateRow(row, update);
     }
   }
 
   // A warp looks at a row's list. For room or to hand it over, it leaves out what the threshold excludes, and where
   // that is not enough, all but the best.
-  __device__ void updateRow(int row, Work work) const {
-    const bool flushes = work == Work::kFlush || work == Work::kPublishAndFlush;
+  __device__ void updateRow(int row, Update update) {
+    const bool flushes = update == Update::kFlush || update == Update::kPublishAndFlush;
     PublishedBounds published;
-    if (flushes) published.load(params_.pool, rows_.begin + row);
+    if (flushes) published.load(params_.pool, rowBegin_ + row);
     const HeldKeys keys(listOf(row), min(ownCount(row), written(row)));
-    if (work == Work::kPublish || work == Work::kPublishAndFlush) {
+    if (update == Update::kPublish || update == Update::kPublishAndFlush) {
       const int rank = params_.pool.publishedRank;
       const bool enough = countReaching(keys, kWorstKey + 1) >= rank;
       publish(row, enough ? boundOfBest(keys, rank, withSlack(rank)) : kNothingToTell);
-      if (!flushes) return;
     }
     if (flushes) {
       if (params_.fewTiles) waitForOthers(row, published);
       raise(row, published);
     }
-    const int keep = params_.keep, most = flushes ? withSlack(keep) : capacity_ - (capacity_ - keep) / 2;
+    const int keep = params_.keep;
+    const int most = flushes                       ? withSlack(keep)
+                     : update == Update::kMakeRoom ? capacity_ - (capacity_ - keep) / 2
+                                                   : capacity_;  // just what lies below the threshold
     Key bound = threshold(row) + 1;
     int count = countReaching(keys, bound);
     if (count > most) {
@@ -263,16 +257,16 @@ class TopK {
 
   // A warp waits until all blocks have told something of a row, but only some microseconds: others may not run yet.
   // Whoever has few tiles is done when the others are, so waiting costs little, and spares the merge most keys.
-  __device__ void waitForOthers(int row, PublishedBounds& published) const {
+  __device__ void waitForOthers(int row, PublishedBounds& published) {
     constexpr long long kMostCycles = 16000;
     if (params_.pool.blocks == 1) return;
     const long long start = clock64();
     const auto hasTime = [&] { return __shfl_sync(0xffffffffu, clock64() - start < kMostCycles, 0); };
-    while (published.count() < params_.pool.blocks && hasTime()) published.load(params_.pool, rows_.begin + row);
+    while (published.count() < params_.pool.blocks && hasTime()) published.load(params_.pool, rowBegin_ + row);
   }
 
   // A warp gives up all keys below `bound`, which `keep` of the block's reach.
-  __device__ void cutBelow(int row, Key bound) const {
+  __device__ void cutBelow(int row, Key bound) {
     if (threadIdx.x % 32 != 0 || bound - 1 <= threshold(row)) return;
     setThreshold(row, bound - 1);
     if (params_.keep < params_.k) cut(row) = bound - 1;
@@ -300,66 +294,77 @@ class TopK {
     }
   };
 
-  __device__ uint32_t* seedsOf(int place) const {
-    return reinterpret_cast<uint32_t*>(shared_ + rows_.most * kSeedsAt) + place * kSeeds;
-  }
-  // Of each warp's 16 ids of the tile the last.
-  __device__ uint32_t* lastIds() const { return seedsOf(min(rows_.most, kSeedRows)); }
-
-  // All workers: thresholds from a tile's scores, which `keep` of its ids reach. Of the first tile, blocks also tell each
-  // other.
+  // Thresholds from a tile's scores: what `keep` of its ids reach. Of the first tile, blocks also tell each other.
   template <int kPairs>
-  __device__ void seed(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t scored, bool first) const {
+  __device__ void seed(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t scored, bool first) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    if (lane == 0) lastIds()[warp] = ids.lower + 15;
+    auto* seeds = reinterpret_cast<uint32_t*>(shared_ + rowsPerBlock_ * kSeedsAt);
+    // Of each warp's 16 ids the last: no id of its pairs lies behind it.
+    const uint32_t lastId = ids.lower - g + 15;
+    const int rank = params_.pool.publishedRank, keep = params_.keep;
+    uint32_t* lastIds = seeds + min(rowsPerBlock_, kSeedRows) * kSeeds;
+    if (lane == 0) lastIds[warp] = lastId;
+    // What the n-th best pair of a row reaches, and so n ids do. Scores that are equal count by their ids.
+    const auto boundAt = [&](const Seeds& own, int n) __attribute__((always_inline)) {
+      const Key least = boundOfBest(own, n, withSlack(n));
+      Key reached = kAboveAllKeys;
+      own.forEach([&](Key key) {
+        if (key >= least && key < reached) reached = key;
+      });
+      reached = smallestOfWarp(reached);
+      const uint32_t place = kLargestId - static_cast<uint32_t>(reached);
+      return reached >> 32 << 32 | (kLargestId - lastIds[place / 8]);
+    };
 #pragma unroll
     for (int half = 0; half < (kPairs > 8 ? 2 : 1); ++half) {
       if (half > 0) syncWorkers<kThreads>();
 #pragma unroll
       for (int i = 8 * half; i < min(8 * half + 8, kPairs); ++i) {
         const int row = 4 * i + t;
-        if (row >= rows_.count) continue;
-        const Key end = params_.bounds == nullptr ? kAboveAllKeys : params_.bounds[rows_.begin + row];
         uint32_t best = 0;
-        for (const int which : {0, 1}) {
-          const Key key = makeKey(scores[i][which], ids.lower + 8 * which);
-          if ((scored >> (2 * i + which) & 1) && key < end) best = max(best, static_cast<uint32_t>(key >> 32));
+        if (row < rows_) {
+          const Key end = params_.bounds == nullptr ? kAboveAllKeys : params_.bounds[rowBegin_ + row];
+          for (const int which : {0, 1}) {
+            const Key key = makeKey(scores[i][which], ids.lower + 8 * which);
+            if ((scored >> (2 * i + which) & 1) && key < end) best = max(best, static_cast<uint32_t>(key >> 32));
+          }
+          seeds[(row - 32 * half) * kSeeds + warp * 8 + g] = best;
         }
-        seedsOf(row - 32 * half)[warp * 8 + g] = best;
       }
       syncWorkers<kThreads>();
-      forEachRow(params_, shared_, rows_, first ? Work::kSeed : Work::kSeedLater, 32 * half);
+#pragma unroll 1
+      for (int row = 32 * half + warp; row < min(rows_, 32 * half + 32); row += kWarps) {
+        if (threshold(row) == kAboveAllKeys) continue;
+        const Seeds own(seeds + (row - 32 * half) * kSeeds);
+        const int there = countReaching(own, kWorstKey + 1);
+        if (first) publish(row, there >= rank ? boundAt(own, rank) : kNothingToTell);
+        if (there < keep) continue;
+        cutBelow(row, boundAt(own, keep));
+      }
     }
-    if (first && params_.pool.blocks > 1)
-      forEachRow(params_, shared_, rows_, params_.oneTile ? Work::kWaitAndRaise : Work::kRaise);
+    if (first && params_.pool.blocks > 1) {
+#pragma unroll 1
+      for (int row = warp; row < rows_; row += kWarps) {
+        if (threshold(row) == kAboveAllKeys) continue;
+        PublishedBounds published;
+        published.load(params_.pool, rowBegin_ + row);
+        if (params_.oneTile) waitForOthers(row, published);
+        raise(row, published);
+      }
+    }
     syncWorkers<kThreads>();
-  }
-
-  // A warp: a row's threshold from its seeds.
-  __device__ void useSeeds(int row, int firstRow, bool first) const {
-    const Seeds own(seedsOf(row - firstRow));
-    // What the n-th best pair reaches, and so n ids do: no id of its warp lies behind the last.
-    const auto boundAt = [&](int n) {
-      const Key worst = boundOfBest(own, n, withSlack(n));
-      const uint32_t place = kLargestId - static_cast<uint32_t>(worst);
-      return worst >> 32 << 32 | (kLargestId - lastIds()[place / 8]);
-    };
-    const int there = countReaching(own, kWorstKey + 1);
-    const int rank = params_.pool.publishedRank, keep = params_.keep;
-    if (first) publish(row, there >= rank ? boundAt(rank) : kNothingToTell);
-    if (there >= keep) cutBelow(row, boundAt(keep));
   }
 
   // What a block with fewer keys than publishedRank publishes: a bound that excludes nothing.
   static constexpr Key kNothingToTell = kWorstKey + 1;
 
   // A warp publishes a bound that publishedRank keys reach.
-  __device__ void publish(int row, Key bound) const {
-    if (threadIdx.x % 32 == 0) __stcg(params_.pool.published + (rows_.begin + row) * kMaxPoolBlocks + blockIdx.x, bound);
+  __device__ void publish(int row, Key bound) {
+    if (threadIdx.x % 32 == 0) __stcg(params_.pool.published + (rowBegin_ + row) * kMaxPoolBlocks + blockIdx.x, bound);
   }
 
   // A warp raises a row's threshold by what blocks have published.
-  __device__ void raise(int row, const PublishedBounds& published) const {
+  __device__ void raise(int row, const PublishedBounds& published) {
     const int rank = params_.pool.publishedRank, blocks = (params_.k + rank - 1) / rank;
     if (published.count() < blocks) return;
     const Key bound = boundOfBest(published, blocks, withSlack(blocks));
@@ -368,20 +373,21 @@ class TopK {
   }
 
   // A warp: where `count` keys of a row go in the pool. The block's cut comes with them.
-  __device__ Key* handOver(int row, int count) const {
+  __device__ Key* handOver(int row, int count) {
     const RowPool& pool = params_.pool;
     int begin = 0;
     if (threadIdx.x % 32 == 0) {
-      begin = atomicAdd(pool.counts + rows_.begin + row, count);
+      begin = atomicAdd(pool.counts + rowBegin_ + row, count);
       if (cut(row) != kWorstKey)
-        atomicMax(reinterpret_cast<unsigned long long*>(pool.cuts + rows_.begin + row), cut(row));
+        atomicMax(reinterpret_cast<unsigned long long*>(pool.cuts + rowBegin_ + row), cut(row));
     }
-    return pool.keys + (rows_.begin + row) * pool.capacity + __shfl_sync(0xffffffffu, begin, 0);
+    return pool.keys + (rowBegin_ + row) * pool.capacity + __shfl_sync(0xffffffffu, begin, 0);
   }
 
   const TopKParams& params_;
   unsigned char* shared_;
-  BlockRows rows_;
+  int rowsPerBlock_, rows_;
+  int64_t rowBegin_;  // row 0 of the block among all rows
   Key* lists_;        // of row r from r * rowStride_ on; shared or global memory
   int64_t rowStride_;
   int capacity_;

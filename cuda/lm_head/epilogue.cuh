@@ -62,7 +62,9 @@ class Reductions {
       }
     }
     Best topK = this->topK();
-    topK.raiseThresholds(ids, sums, scored, done);
+    // Once a tile, which some main loops emit in several fragments.
+    if (kOneFragment<kPairs> || raisedAt != done) topK.raiseThresholds(ids, sums, scored, done);
+    if (!kOneFragment<kPairs>) raisedAt = done;
     uint32_t candidates = 0;
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
@@ -75,9 +77,14 @@ class Reductions {
     topK.offer(ids, sums, scored, candidates & scored, firstRow, done);
   }
 
-  int done = 0;  // tiles that lie behind the block's present one
+  int done = 0;       // tiles that lie behind the block's present one
+  int raisedAt = -1;  // `done` of the tile whose first fragment was emitted last
 
  private:
+  // Where seeds are made, a tile is one fragment for each warp; fragments of one row are of the rest main loop.
+  template <int kPairs>
+  static constexpr bool kOneFragment = Mainloop::kSeedsOf > 0 && kPairs > 1;
+
   const SweepParams& params_;
   unsigned char* shared_;
 };

@@ -42,6 +42,7 @@ __device__ inline void sweepTiles(const SweepParams& params, Mainloop& mainloop,
   reductions.topK().reset(served);
   syncWorkers<Mainloop::kWorkers>();
   reductions.done = 0;
+  reductions.raisedAt = -1;
   for (int64_t index = blockIdx.x; index < tiling.tiles;) {
     mainloop.scoreTile(tiling.at(index), reductions);
     if (reductions.wantsLogSums())

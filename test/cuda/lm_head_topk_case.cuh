@@ -110,6 +110,7 @@ class LmHeadCase {
     must(cudaMemset(deviceValues_->data(), 0xa5, shape.rows * shape.k * 4), "poison values");
     must(cudaMemset(deviceIndices_->data(), 0xa5, shape.rows * shape.k * 4), "poison indices");
     must(cudaMemset(deviceLogSumExp_->data(), 0xa5, shape.rows * 4), "poison logSumExp");
+    must(cudaMemset(deviceLogSumState_->data(), 0xa5, deviceLogSumState_->size() * 4), "poison logSumState");
   }
 
   void setHidden(const std::vector<float>& values) {

@@ -17,7 +17,7 @@ struct QuantizeParams {
 };
 
 // Of eight rows, the column of the fragment that row r takes: a lane gets sums of columns 2t and 2t+1, which are rows t
-// and t+4 then, as LogSums::add wants them.
+// and t+4 then, as a fragment has them, see fragment.cuh.
 __device__ inline int columnOfRow(int row) { return row / 8 * 8 + row % 4 * 2 + row / 4 % 2; }
 
 // A lane's four columns of a block, and their q, a byte each. With planes, lane l has column l of each of the four

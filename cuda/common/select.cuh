@@ -1,9 +1,10 @@
-// Selection among distinct 64-bit keys: by a warp, a bit of the key at a time, and by a whole block, by radix.
+// Selection among distinct 64-bit keys: by a warp, of which each step counts, and by a whole block, by radix.
 #pragma once
 
 #include <cooperative_groups.h>
 
 #include "../../kernels/core/order.h"
+#include "lane.cuh"
 
 namespace lm_head {
 
@@ -24,18 +25,20 @@ __device__ inline Key smallestOfWarp(Key key) { return ~largestOfWarp(~key); }
 class HeldKeys {
  public:
   __device__ HeldKeys(const Key* list, int count) : list_(list), count_(count) {
+    const int lane = laneOfWarp();
 #pragma unroll
-    for (int i = 0; i < kOfLane; ++i) held_[i] = at(i * 32);
+    for (int i = 0; i < kOfLane; ++i) held_[i] = at(i * 32 + lane);
   }
 
   // visit(key), and with kWorstKey where a lane has none.
   template <class Visit>
   __device__ void forEach(Visit visit) const {
 #pragma unroll
-    for (const Key key : held_) visit(key);
+    for (int i = 0; i < kOfLane; ++i) visit(held_[i]);
 #pragma unroll 1
     for (int base = 32 * kOfLane; base < count_; base += 2 * 32) {
-      const Key keys[] = {at(base), at(base + 32)};
+      const int i = base + laneOfWarp();
+      const Key keys[] = {at(i), at(i + 32)};
       visit(keys[0]);
       visit(keys[1]);
     }
@@ -44,10 +47,7 @@ class HeldKeys {
  private:
   static constexpr int kOfLane = 8;
 
-  __device__ Key at(int base) const {
-    const int i = base + threadIdx.x % 32;
-    return i < count_ ? list_[i] : kWorstKey;
-  }
+  __device__ Key at(int i) const { return i < count_ ? list_[i] : kWorstKey; }
 
   const Key* list_;
   int count_;
@@ -65,42 +65,71 @@ __device__ inline int countReaching(const Keys& keys, Key bound) {
 // How much more than what is wanted a bound may let through: looking for the last bits takes as long as for the first.
 __host__ __device__ inline int withSlack(int wanted) { return wanted == 1 ? 1 : wanted + wanted / 8 + 2; }
 
-// Keys: HeldKeys, or what has such a forEach, fewer than 2^16. A bound that at least `wanted` keys reach, of which
-// there are so many, and at most `most`. The bits of the wanted-th largest key are found from the first in which keys
-// differ on down, two at a time, until few enough reach what is known.
+// Keys: HeldKeys, or what has such a forEach, fewer than 2^16. The smallest of so many best keys, of at least `wanted`
+// and at most `most`. What is searched is the wanted-th largest of the keys' upper halves, four ways at a time, until
+// few enough reach what is known, and where they do not tell, of the lower halves of those that share it.
 template <class Keys>
 __device__ __forceinline__ Key boundOfBest(const Keys& keys, int wanted, int most) {
-  Key largest = kWorstKey, smallest = kAboveAllKeys;
-  int all = 0;
-  keys.forEach([&](Key key) {
-    if (key > largest) largest = key;
-    if (key != kWorstKey && key < smallest) smallest = key;
-    all += key != kWorstKey;
-  });
-  largest = largestOfWarp(largest);
-  if (wanted == 1) return largest;
-  smallest = smallestOfWarp(smallest);
-  if (__reduce_add_sync(0xffffffffu, all) <= most) return smallest;
-  const Key differ = largest ^ smallest;
-  int bit = (63 - __clzll(static_cast<long long>(differ))) | 1;  // of a pair the upper one
-  Key found = bit == 63 ? 0 : largest >> bit >> 1 << bit << 1;
-#pragma unroll 1
-  for (; bit > 0; bit -= 2) {
-    const Key step = Key{1} << (bit - 1);
-    uint32_t lower = 0, upper = 0;  // counts of one and of two or three steps
-    keys.forEach([&](Key key) {
-      lower += key >= found + step;
-      upper += (key >= found + 2 * step) + (static_cast<uint32_t>(key >= found + 3 * step) << 16);
-    });
-    lower = __reduce_add_sync(0xffffffffu, lower);
-    upper = __reduce_add_sync(0xffffffffu, upper);
-    const int counts[] = {static_cast<int>(lower), static_cast<int>(upper & 0xffff), static_cast<int>(upper >> 16)};
-    const int steps = (counts[0] >= wanted) + (counts[1] >= wanted) + (counts[2] >= wanted);
-    if (steps == 0) continue;
-    found += steps * step;
-    if ((steps == 1 ? counts[0] : steps == 2 ? counts[1] : counts[2]) <= most) break;
+  if (wanted == 1) {
+    Key largest = kWorstKey;
+    keys.forEach([&](Key key) { largest = max(largest, key); });
+    return largestOfWarp(largest);
   }
-  return found;
+  uint32_t shared = 0;  // the upper half, once the lower ones are searched
+  // 0 where there is none; ids have 31 bits, so there is always one more.
+  const auto wordOf = [&](Key key) {
+    const auto upper = static_cast<uint32_t>(key >> 32), lower = static_cast<uint32_t>(key) + 1;
+    return shared == 0 ? upper : upper == shared ? lower : 0u;
+  };
+  Key bound;
+#pragma unroll 1
+  for (;;) {
+    uint32_t least = ~0u, largest = 0;  // the word is among these
+    int reached = 0, above = 0;         // words that reach the least; words above the largest
+    keys.forEach([&](Key key) {
+      const uint32_t word = wordOf(key);
+      largest = max(largest, word);
+      least = min(least, word - 1);
+      reached += word != 0;
+    });
+    least = __reduce_min_sync(0xffffffffu, least) + 1;
+    largest = __reduce_max_sync(0xffffffffu, largest);
+    reached = __reduce_add_sync(0xffffffffu, reached);
+#pragma unroll 1
+    while (reached > most && least < largest) {
+      const uint32_t step = (largest - least) / 4 + 1;
+      const uint32_t first = least + min(step, largest - least), second = first + min(step, largest - first),
+                     third = second + min(step, largest - second);
+      uint32_t lower = 0, upper = 0;
+      keys.forEach([&](Key key) {
+        const uint32_t word = wordOf(key);
+        lower += word >= first;
+        upper += (word >= second) + (static_cast<uint32_t>(word >= third) << 16);
+      });
+      lower = __reduce_add_sync(0xffffffffu, lower);
+      upper = __reduce_add_sync(0xffffffffu, upper);
+      const int counts[] = {static_cast<int>(lower), static_cast<int>(upper & 0xffff), static_cast<int>(upper >> 16)};
+      if (counts[2] >= wanted) {
+        least = third, reached = counts[2];
+      } else if (counts[1] >= wanted) {
+        least = second, reached = counts[1], largest = third - 1, above = counts[2];
+      } else if (counts[0] >= wanted) {
+        least = first, reached = counts[0], largest = second - 1, above = counts[1];
+      } else {
+        largest = first - 1, above = counts[0];
+      }
+    }
+    bound = shared == 0 ? Key{least} << 32 : Key{shared} << 32 | (least - 1);
+    if (reached <= most || shared != 0) break;
+    shared = least;
+    wanted -= above;
+    most -= above;
+  }
+  Key smallest = kAboveAllKeys;
+  keys.forEach([&](Key key) {
+    if (key >= bound && key < smallest) smallest = key;
+  });
+  return smallestOfWarp(smallest);
 }
 
 // --- by a block ---

@@ -37,6 +37,7 @@ struct Buffers {
     const size_t rows = plan.args.rows;
     hidden = scratch.take<unsigned char>(plan.variant->hiddenBytes(plan));
     pool.published = scratch.take<Key>(rows * kMaxPoolBlocks);
+    pool.thresholds = scratch.take<Key>(rows);
     pool.keys = scratch.take<Key>(rows * plan.poolCapacity);
     pool.counts = scratch.take<int>(rows);
     pool.taken = scratch.take<int>(rows);
@@ -76,7 +77,6 @@ cudaError_t launchRows(const Plan& plan, void* scratchMemory, cudaStream_t strea
   sweep.topK.keep = plan.keep;
   sweep.topK.listCapacity = plan.listCapacity;
   sweep.topK.listsMayFill = plan.listsMayFill;
-  sweep.topK.oneTile = plan.tiling.tiles <= plan.blocks;
   sweep.topK.fewTiles = plan.tiling.tiles <= 2 * plan.blocks;
   sweep.topK.lists = plan.sharedLists ? nullptr : buffers.lists;
   sweep.topK.pool = buffers.pool;

@@ -62,29 +62,23 @@ class Reductions {
       }
     }
     Best topK = this->topK();
-    // Once a tile, which some main loops emit in several fragments.
-    if (kOneFragment<kPairs> || raisedAt != done) topK.raiseThresholds(ids, sums, scored, done);
-    if (!kOneFragment<kPairs>) raisedAt = done;
-    uint32_t candidates = 0;
-#pragma unroll
-    for (int i = 0; i < kPairs; ++i) {
-      const float least = scoredRows >> i & 1 ? topK.leastScore(firstRow + 4 * i + t) : 0.0f;
-      // Nearly never; but always for NaN.
-#pragma unroll
-      for (const int half : {0, 1}) candidates |= static_cast<uint32_t>(!(sums[i][half] < least)) << (2 * i + half);
-    }
     if (wantsLogSums() && unit != kNoUnit) logSums().add(sums, unit, firstRow, scoredRows);
-    topK.offer(ids, sums, scored, candidates & scored, firstRow, done);
+    topK.offer(ids, sums, scored, firstRow, done == 0, [&] {
+      uint32_t candidates = 0;
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) {
+        const float least = scoredRows >> i & 1 ? topK.leastScore(firstRow + 4 * i + t) : 0.0f;
+        // Nearly never; but always for NaN.
+#pragma unroll
+        for (const int half : {0, 1}) candidates |= static_cast<uint32_t>(!(sums[i][half] < least)) << (2 * i + half);
+      }
+      return candidates & scored;
+    });
   }
 
-  int done = 0;       // tiles that lie behind the block's present one
-  int raisedAt = -1;  // `done` of the tile whose first fragment was emitted last
+  int done = 0;  // tiles that lie behind the block's present one
 
  private:
-  // Where seeds are made, a tile is one fragment for each warp; fragments of one row are of the rest main loop.
-  template <int kPairs>
-  static constexpr bool kOneFragment = Mainloop::kSeedsOf > 0 && kPairs > 1;
-
   const SweepParams& params_;
   unsigned char* shared_;
 };

@@ -31,7 +31,7 @@ __device__ inline bool anyRescan(const SweepParams& params, int64_t rowBegin, in
   return any;
 }
 
-// One pass of a block over its tiles. kSeeds: see TopK.
+// One pass of a block over its tiles. kSeeds: whether the first tile has seeds, see TopK.
 template <bool kSeeds, class Mainloop, class Kept>
 __device__ inline void sweepTiles(const SweepParams& params, Mainloop& mainloop, Kept& reductions) {
   const auto served = [&](int row) {
@@ -42,16 +42,14 @@ __device__ inline void sweepTiles(const SweepParams& params, Mainloop& mainloop,
   reductions.topK().reset(served);
   syncWorkers<Mainloop::kWorkers>();
   reductions.done = 0;
-  reductions.raisedAt = -1;
-  for (int64_t index = blockIdx.x; index < tiling.tiles;) {
+  for (int index = blockIdx.x; index < tiling.tiles;) {
     mainloop.scoreTile(tiling.at(index), reductions);
     if (reductions.wantsLogSums())
       reductions.logSums().finishTile(tiling.at(index), params.args.vocabSize, reductions.done, served);
-    index = mainloop.tileAfter(index);
+    index = static_cast<int>(mainloop.tileAfter(index));
     ++reductions.done;
-    if (index < tiling.tiles) reductions.topK().endTile(reductions.done, kSeeds);
+    reductions.topK().endTile(reductions.done, kSeeds, index >= tiling.tiles);
   }
-  reductions.topK().flush(reductions.done, kSeeds);
   if (reductions.wantsLogSums()) reductions.logSums().flush(reductions.done, served);
 }
 

@@ -26,6 +26,11 @@ __device__ inline uint64_t matrixDescriptor(const void* shared) {
   return kSwizzle128 | kEightRows | kUnused | (sharedAddress(shared) & 0x3ffff) >> 4;
 }
 
+// The descriptor of a matrix that lies `bytes` further on, a multiple of 16: only the lower half changes.
+__device__ inline uint64_t descriptorBehind(uint64_t descriptor, uint32_t bytes) {
+  return (descriptor & ~0xffffffffull) | (static_cast<uint32_t>(descriptor) + bytes / 16);
+}
+
 __device__ inline void fenceProducts() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void commitProducts() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int kPending>

@@ -14,18 +14,20 @@ class WgmmaMainloop;
 
 struct WgmmaParams {
   CUtensorMap weight;  // boxes of kGroupIds ids x kChunk columns
-  CUtensorMap parts;   // boxes of kColumns part columns x kChunk
+  CUtensorMap parts;   // boxes of a row group's parts x kChunk
   const SplitRow* splitRows;
 };
 
-// kWarpgroups warpgroups, each a group of 64 ids of the tile against kColumns columns of hi/lo parts, two a row. A
+// kWarpgroups warpgroups, each a group of 64 ids of the tile against kPartRows columns of hi/lo parts, two a row. A
 // stage of shared memory holds a chunk: columns that span 128 bytes, a row of TMA's swizzle pattern, of the tile's
 // weights and of parts. One thread copies, as far ahead as there are free stages; the workers release them.
 template <class Number, int kRowCount, int kWarpgroups, int kStages>
 class WgmmaDense : public OwnTiles {
  public:
   using Params = WgmmaParams;
-  static constexpr int kRows = kRowCount, kColumns = 2 * kRows, kChunk = 128 / sizeof(Number);
+  static constexpr bool kJoined = sizeof(Number) == 2;  // see SplitTraits
+  static constexpr int kRows = kRowCount, kPartRows = 2 * (kJoined && kRows < 8 ? 8 : kRows),
+                       kChunk = 128 / sizeof(Number);
   static constexpr int kTileVocab = kWarpgroups * kGroupIds, kSmallTileVocab = kGroupIds, kUnitIds = 16,
                        kSeedsOf = kRows >= 8 ? kTileVocab : 0;
   static constexpr bool kStartsEarly = true, kDealtTiles = true;
@@ -36,8 +38,12 @@ class WgmmaDense : public OwnTiles {
   static constexpr int kWorkers = kWarpgroups * 128, kThreads = kWorkers + (kMovesRegisters ? 128 : 32);
 
  private:
-  static constexpr int kWeightBytes = kTileVocab * 128, kPartBytes = kColumns * 128;
+  static constexpr int kWeightBytes = kTileVocab * 128, kPartBytes = kPartRows * 128;
+
+ protected:
   static constexpr int kStageBytes = kWeightBytes + kPartBytes;
+
+ private:
   static constexpr size_t kBarriersAt = static_cast<size_t>(kStages) * kStageBytes,
                           kSplitRowsAt = kBarriersAt + 2 * kStages * sizeof(uint64_t);
 
@@ -46,16 +52,8 @@ class WgmmaDense : public OwnTiles {
 
   __device__ size_t sharedBytes() const { return kSharedBytes; }
 
-  __device__ WgmmaDense(const SweepParams& sweep, const Params& params, unsigned char* shared, int64_t rowBegin,
-                        int rows)
-      : args_(sweep.args),
-        rowBegin_(rowBegin),
-        rows_(rows),
-        splitRows_(reinterpret_cast<SplitRow*>(shared + kSplitRowsAt)),
-        chunks_(static_cast<int>((sweep.args.hiddenSize + kChunk - 1) / kChunk)),
-        tiling_(sweep.tiling),
-        params_(params),
-        shared_(shared) {
+  __device__ WgmmaDense(const SweepParams& sweep, const Params& params, unsigned char* shared, int64_t, int)
+      : sweep_(sweep), params_(params), shared_(shared) {
     if (threadIdx.x == 0) {
       for (int stage = 0; stage < kStages; ++stage) {
         initBarrier(full(stage), 1);
@@ -66,25 +64,26 @@ class WgmmaDense : public OwnTiles {
     __syncthreads();
   }
 
-  __device__ bool serves(int row) const { return !splitRows_[row].needsFp32; }
-  __device__ const SplitRow* splitRows() const { return splitRows_; }
+  __device__ bool serves(int row) const { return !splitRows()[row].needsFp32; }
+  __device__ SplitRow* splitRows() const { return reinterpret_cast<SplitRow*>(shared_ + kSplitRowsAt); }
 
   __device__ void produce() {
     if constexpr (kMovesRegisters) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kProducerRegisters));
-    if (threadIdx.x != kWorkers || blockIdx.x >= tiling_.tiles) return;
+    const Tiling& tiling = sweep_.tiling;
+    if (threadIdx.x != kWorkers || blockIdx.x >= tiling.tiles) return;
     // Weights come before the kernel in front, which makes parts, has ended.
-    const int early = min(kStages, chunks_);
-    for (int chunk = 0; chunk < early; ++chunk) copyWeights(tiling_.at(blockIdx.x), chunk, chunk);
+    const int chunks = this->chunks(), early = min(kStages, chunks),
+              firstPart = static_cast<int>(rows().begin / kRows) * kPartRows;
+    for (int chunk = 0; chunk < early; ++chunk) copyWeights(tiling.at(blockIdx.x), chunk, chunk);
     waitForPreviousKernel();
-    for (int64_t index = blockIdx.x; index < tiling_.tiles; index += gridDim.x) {
-      const Tile tile = tiling_.at(index);
-      for (int chunk = 0; chunk < chunks_; ++chunk) {
+    for (int64_t index = blockIdx.x; index < tiling.tiles; index += gridDim.x) {
+      const Tile tile = tiling.at(index);
+      for (int chunk = 0; chunk < chunks; ++chunk) {
         if (index != blockIdx.x || chunk >= early) {
-          waitBarrier(free(stage_), parity_ ^ 1);  // a fresh barrier counts as emptied
-          copyWeights(tile, chunk, stage_);
+          waitBarrier(free(stage()), parity() ^ 1);  // a fresh barrier counts as emptied
+          copyWeights(tile, chunk, stage());
         }
-        copyTensorBox(partsOf(stage_), &params_.parts, chunk * kChunk, static_cast<int>(2 * rowBegin_), full(stage_),
-                      kEvictLast);
+        copyTensorBox(partsOf(stage()), &params_.parts, chunk * kChunk, firstPart, full(stage()), kEvictLast);
         advance();
       }
     }
@@ -93,7 +92,7 @@ class WgmmaDense : public OwnTiles {
   __device__ void startWork() {
     if constexpr (kMovesRegisters) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kWorkerRegisters));
     waitForPreviousKernel();
-    loadSplitRows<kRows>(params_.splitRows + rowBegin_, rows_, splitRows_);
+    loadSplitRows<kRows>(params_.splitRows + rows().begin, rows().count, splitRows());
     syncWorkers<kWorkers>();
   }
 
@@ -103,24 +102,25 @@ class WgmmaDense : public OwnTiles {
     const unsigned char* parts;
   };
 
-  // Workers: the next chunk of the tile, once it has come; `release` must follow.
-  __device__ Chunk next() {
-    waitBarrier(full(stage_), parity_);
-    return {weightsOf(stage_), partsOf(stage_)};
+  __device__ Chunk chunkAt(int stage) const { return {weightsOf(stage), partsOf(stage)}; }
+
+  // Workers: the stage of the tile's next chunk, once it has come; `release` must follow.
+  __device__ int next() {
+    waitBarrier(full(stage()), parity());
+    return stage();
   }
 
   // Workers: this warp no longer reads the chunk.
   __device__ void release() {
     __syncwarp();
-    if (threadIdx.x % 32 == 0) arrive(free(stage_));
+    if (threadIdx.x % 32 == 0) arrive(free(stage()));
     advance();
   }
 
-  const LmHeadTopKArgs& args_;
-  int64_t rowBegin_;
-  int rows_;
-  SplitRow* splitRows_;
-  int chunks_;
+  // Made anew where they are needed: the sums of many rows leave few registers.
+  __device__ const LmHeadTopKArgs& args() const { return sweep_.args; }
+  __device__ BlockRows rows() const { return BlockRows::of(sweep_.rowsPerBlock, sweep_.args.rows); }
+  __device__ int chunks() const { return static_cast<int>((args().hiddenSize + kChunk - 1) / kChunk); }
 
  private:
   __device__ unsigned char* weightsOf(int stage) const { return shared_ + stage * kStageBytes; }
@@ -138,18 +138,19 @@ class WgmmaDense : public OwnTiles {
   }
 
   __device__ void advance() {
-    if (++stage_ == kStages) {
-      stage_ = 0;
-      parity_ ^= 1;
-    }
+    if ((++place_ & kStageMask) == kStages) place_ = (place_ & ~kStageMask) ^ (kStageMask + 1);
   }
 
-  const Tiling& tiling_;
+  // Of what this thread reads or copies next: the stage, and which of two rounds it is in.
+  static constexpr int kStageMask = 15;
+  static_assert(kStages <= kStageMask, "more stages than a place tells");
+  __device__ int stage() const { return place_ & kStageMask; }
+  __device__ uint32_t parity() const { return place_ / (kStageMask + 1); }
+
+  const SweepParams& sweep_;
   const Params& params_;
   unsigned char* shared_;
-  // What this thread reads or copies next.
-  int stage_ = 0;
-  uint32_t parity_ = 0;
+  int place_ = 0;
 };
 
 }  // namespace lm_head

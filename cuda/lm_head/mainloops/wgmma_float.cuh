@@ -19,7 +19,8 @@ template <int kRows>
 class WgmmaMainloop<float, kRows> : public WgmmaFloatBase<kRows> {
  public:
   using Base = WgmmaFloatBase<kRows>;
-  using Base::Base, Base::kChunk, Base::kColumns, Base::kWorkers;
+  using Base::Base, Base::splitRows, Base::kChunk, Base::kWorkers;
+  static constexpr int kColumns = Base::kPartRows;
   // Columns in the tensor core's own sum, which truncates, before a plain fp32 addition.
   static constexpr int kFlush = 128;
 
@@ -29,13 +30,14 @@ class WgmmaMainloop<float, kRows> : public WgmmaFloatBase<kRows> {
     // In a small tile, the last warpgroup has no ids, and multiplies what the stages held before.
     const bool idle = warpgroup * kGroupIds >= tile.size;
     const int64_t firstId = tile.id(threadIdx.x / 32 * 16);
-    const IdPair ids = idle ? IdPair() : IdPair(args_, firstId);
+    const IdPair ids = idle ? IdPair() : IdPair(args(), firstId);
     float products[kColumns / 2];
     float sums[kColumns / 8][2] = {};
     uint32_t smallest[2] = {~0u, ~0u},
              largest[2] = {0, 0};  // of this lane's weights of ids g and g+8, twice their bits
-    for (int begin = 0; begin < chunks_; begin += kFlush / kChunk) {
-      const int end = min(begin + kFlush / kChunk, chunks_);
+    const int chunks = this->chunks();
+    for (int begin = 0; begin < chunks; begin += kFlush / kChunk) {
+      const int end = min(begin + kFlush / kChunk, chunks);
       for (int chunk = begin; chunk < end; ++chunk) {
         multiply(products, chunk == begin, smallest, largest);
       }
@@ -53,17 +55,17 @@ class WgmmaMainloop<float, kRows> : public WgmmaFloatBase<kRows> {
         scoreInFp32(firstId + 8 * half + g, g, half, sums);
       }
     }
-    emitSplit(reductions, splitRows_, ids, sums, threadIdx.x / 32);
+    emitSplit(reductions, splitRows(), ids, sums, threadIdx.x / 32);
   }
 
  private:
-  using Base::args_, Base::rows_, Base::rowBegin_, Base::splitRows_, Base::chunks_, Base::next, Base::release;
+  using Base::args, Base::rows, Base::chunks, Base::next, Base::release;
 
   // Adds the products of the next chunk.
   __device__ void multiply(float (&products)[kColumns / 2], bool anew, uint32_t (&smallest)[2],
                            uint32_t (&largest)[2]) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const typename Base::Chunk chunk = next();
+    const typename Base::Chunk chunk = this->chunkAt(next());
     const uint64_t parts = matrixDescriptor(chunk.parts);
     uint32_t high[4][4], low[4][4];  // of 4 products: ids g and g+8 at term t, then at term t+4
 #pragma unroll
@@ -111,12 +113,14 @@ class WgmmaMainloop<float, kRows> : public WgmmaFloatBase<kRows> {
   // the id's sums.
   __device__ void scoreInFp32(int64_t id, int g, int half, float (&sums)[kColumns / 8][2]) {
     const int lane = threadIdx.x % 32;
-    const float* weight = static_cast<const float*>(args_.weight) + id * args_.weightRowStride;
-    for (int row = 0; row < rows_; ++row) {
-      if (splitRows_[row].needsFp32) continue;
-      const float* hidden = args_.hidden + (rowBegin_ + row) * args_.hiddenSize;
+    const LmHeadTopKArgs& args = this->args();
+    const BlockRows rows = this->rows();
+    const float* weight = static_cast<const float*>(args.weight) + id * args.weightRowStride;
+    for (int row = 0; row < rows.count; ++row) {
+      if (splitRows()[row].needsFp32) continue;
+      const float* hidden = args.hidden + (rows.begin + row) * args.hiddenSize;
       float sum = 0.0f;
-      for (int64_t column = lane; column < args_.hiddenSize; column += 32)
+      for (int64_t column = lane; column < args.hiddenSize; column += 32)
         sum = fmaf(weight[column], hidden[column], sum);
       for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
       if (lane != 4 * g + row % 4) continue;

@@ -25,12 +25,13 @@ struct SplitRow {
   int needsFp32;
 };
 
-// Number: the type of a part. `splittable` is told the smallest magnitude that is not 0 and the largest.
-template <class Number>
+// Number: the type of a part. kJoined: the products of both parts are added up in one sum, so that neither is scaled.
+// `splittable` is told the smallest magnitude that is not 0 and the largest.
+template <class Number, bool kJoined = false>
 struct SplitTraits;
 
-template <>
-struct SplitTraits<__nv_bfloat16> {
+template <bool kJoined>
+struct SplitTraits<__nv_bfloat16, kJoined> {
   static constexpr int kLowShift = 0;
   // bfloat16 has the exponents of float32, so nothing is scaled, but the low part needs 16 binades below.
   static __device__ bool splittable(float smallest, float largest) {
@@ -42,12 +43,13 @@ struct SplitTraits<__nv_bfloat16> {
   static __device__ int64_t place(int64_t column) { return column; }
 };
 
-template <>
-struct SplitTraits<__half> {
+template <bool kJoined>
+struct SplitTraits<__half, kJoined> {
   // The largest element gets exponent 14, so its remainder is at most 2^3; 2^12 times that still fits.
-  static constexpr int kLowShift = 12;
+  static constexpr int kLowShift = kJoined ? 0 : 12;
   static __device__ bool splittable(float smallest, float largest) {
-    return smallest >= largest * 0x1p-32f && (largest == 0.0f || (largest >= 0x1p-80f && largest <= 0x1p100f));
+    constexpr float kRange = kJoined ? 0x1p-22f : 0x1p-32f;
+    return smallest >= largest * kRange && (largest == 0.0f || (largest >= 0x1p-80f && largest <= 0x1p100f));
   }
   static __device__ int exponent(float largest) { return largest == 0.0f ? 0 : ilogbf(largest) - 14; }
   static __device__ __half round(float x) { return __float2half_rn(x); }
@@ -57,7 +59,7 @@ struct SplitTraits<__half> {
 
 // tf32, the 19 upper bits of a float32.
 template <>
-struct SplitTraits<float> {
+struct SplitTraits<float, false> {
   static constexpr int kLowShift = 0;
   static __device__ bool splittable(float smallest, float largest) {
     return smallest >= 0x1p-90f && largest <= 0x1p126f;
@@ -76,18 +78,39 @@ struct SplitTraits<float> {
   }
 };
 
-// Splits hidden rows into parts [2 * gridDim.x, partsStride]: column 2r holds the high parts of row r, 2r+1 the low
-// ones. A block a row; rows behind the last one and columns behind hiddenSize become zeros. Also empties the row's
-// pool.
-template <class Number>
+// Where a row's parts lie among those of all rows.
+struct PartsLayout {
+  int rowsPerBlock;  // rows of a group
+  int slots;         // joined: rows that a group has room for, a multiple of 8; else rowsPerBlock
+
+  struct Place {
+    int64_t row;  // -1: the slot is behind the group's rows
+    int64_t high, low;
+  };
+
+  // Of a block of the prologue, one a slot. Parts that are not joined are neighbours. Joined ones are columns of two
+  // products: all high ones of a group, then all low ones, in the order of a fragment's rows, see fragment.cuh.
+  template <bool kJoined>
+  __device__ Place at(int64_t block) const {
+    if (!kJoined) return {block, 2 * block, 2 * block + 1};
+    const int slot = static_cast<int>(block % slots), column = slot / 8 * 8 + 2 * (slot % 4) + slot / 4 % 2;
+    const int64_t group = block / slots, high = 2 * group * slots + column;
+    return {slot < rowsPerBlock ? group * rowsPerBlock + slot : -1, high, high + slots};
+  }
+};
+
+// Splits hidden rows into parts. A block a slot; slots without a row and columns behind hiddenSize become zeros. Also
+// empties the row's pool.
+template <class Number, bool kJoined>
 __global__ void splitHiddenKernel(const float* hidden, int64_t rows, int64_t hiddenSize, int64_t partsStride,
-                                  Number* parts, SplitRow* splitRows, RowPool pool) {
-  using Traits = SplitTraits<Number>;
+                                  PartsLayout layout, Number* parts, SplitRow* splitRows, RowPool pool) {
+  using Traits = SplitTraits<Number, kJoined>;
   triggerDependentLaunch();
-  const int64_t row = blockIdx.x;
+  const PartsLayout::Place place = layout.at<kJoined>(blockIdx.x);
+  const int64_t row = place.row < 0 ? rows : place.row;
   if (row < rows) clearRow(pool, row);
-  Number* high = parts + 2 * row * partsStride;
-  Number* low = high + partsStride;
+  Number* high = parts + place.high * partsStride;
+  Number* low = parts + place.low * partsStride;
   const float* source = hidden + row * hiddenSize;
 
   float largest = 0.0f, smallest = INFINITY;

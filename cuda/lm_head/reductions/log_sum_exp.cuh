@@ -4,6 +4,7 @@
 #pragma once
 
 #include "../../../kernels/core/log_sum.h"
+#include "../../common/lane.cuh"
 #include "../block_rows.cuh"
 #include "../tiling.cuh"
 #include "../workers.cuh"
@@ -34,6 +35,53 @@ __device__ inline float expOfDifference(float x, float max) {
   return x == max ? 1.0f : result;
 }
 
+// Folds kCount values, a power of two up to 8, over the lanes with the same t = lane % 4, of neighbours first. Lanes
+// share the values among them and end with one each, that of pairOf().
+template <int kCount, class Fold>
+__device__ inline float foldLanes(const float (&values)[kCount], Fold fold) {
+  constexpr int kAllLanes = 32;
+  const unsigned lane = laneOfWarp();
+  float own[kCount];
+  for (int i = 0; i < kCount; ++i) own[i] = values[i];
+  int count = kCount;
+#pragma unroll
+  for (int offset = 4; offset < kAllLanes; offset *= 2) {
+    const bool upper = (lane & offset) != 0;
+    if (count > 1) count /= 2;
+    const bool halves = offset < 4 * kCount;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      if (i >= count) break;
+      const float kept = halves && upper ? own[i + count] : own[i];
+      const float given = halves ? (upper ? own[i] : own[i + count]) : own[i];
+      own[i] = fold(kept, __shfl_xor_sync(0xffffffffu, given, offset));
+    }
+  }
+  return own[0];
+}
+
+// The value that this lane ends with; and of the lanes that end with the same one, and have t, the first.
+template <int kCount>
+__device__ inline int pairOf() {
+  const unsigned lane = laneOfWarp();
+  int pair = 0, count = kCount;
+  for (int offset = 4; offset < 4 * kCount; offset *= 2) {
+    count /= 2;
+    if ((lane & offset) != 0) pair += count;
+  }
+  return pair;
+}
+
+template <int kCount>
+__device__ inline int laneOf(int pair) {
+  int lane = laneOfWarp() % 4, count = kCount;
+  for (int offset = 4; offset < 4 * kCount; offset *= 2) {
+    count /= 2;
+    if ((pair & count) != 0) lane += offset;
+  }
+  return lane;
+}
+
 // The place of a fragment that has no ids in the tile.
 constexpr int kNoUnit = -1;
 
@@ -54,23 +102,23 @@ class LogSumExp {
   // `scoredRows` tells for each i whether this lane's row 4i + t has scores.
   template <int kPairs>
   __device__ void add(const float (&scores)[kPairs][2], int unit, int firstRow, uint32_t scoredRows) {
-    const int lane = threadIdx.x % 32, t = lane % 4;
-    float largest[kPairs], sums[kPairs];
+    // A group of pairs at a time, for registers.
+    constexpr int kGroup = kPairs < 8 ? kPairs : 8;
 #pragma unroll
-    for (int i = 0; i < kPairs; ++i) {
-      largest[i] = fmaxf(scores[i][0], scores[i][1]);
-      for (int offset = 4; offset < 32; offset *= 2)
-        largest[i] = fmaxf(largest[i], __shfl_xor_sync(0xffffffffu, largest[i], offset));
-      sums[i] = expOfDifference(scores[i][0], largest[i]) + expOfDifference(scores[i][1], largest[i]);
-    }
+    for (int begin = 0; begin < kPairs; begin += kGroup) {
+      float own[kGroup], largest[kGroup], sums[kGroup];
 #pragma unroll
-    for (int i = 0; i < kPairs; ++i) {
-      for (int offset = 4; offset < 32; offset *= 2) sums[i] += __shfl_xor_sync(0xffffffffu, sums[i], offset);
-    }
+      for (int i = 0; i < kGroup; ++i) own[i] = fmaxf(scores[begin + i][0], scores[begin + i][1]);
+      const float most = foldLanes(own, [](float a, float b) { return fmaxf(a, b); });
 #pragma unroll
-    for (int i = 0; i < kPairs; ++i) {
-      const int row = firstRow + 4 * i + t;
-      if (lane / 4 == i % 8 && (scoredRows >> i & 1)) units_[unit * rows_.most + row] = {largest[i], sums[i]};
+      for (int i = 0; i < kGroup; ++i) {
+        largest[i] = __shfl_sync(0xffffffffu, most, laneOf<kGroup>(i));
+        sums[i] = expOfDifference(scores[begin + i][0], largest[i]) + expOfDifference(scores[begin + i][1], largest[i]);
+      }
+      const float sum = foldLanes(sums, [](float a, float b) { return a + b; });
+      const int i = pairOf<kGroup>(), row = firstRow + 4 * (begin + i) + laneOfWarp() % 4;
+      if (laneOfWarp() == laneOf<kGroup>(i) && (scoredRows >> (begin + i) & 1))
+        units_[unit * rows_.most + row] = {most, sum};
     }
   }
 
@@ -78,7 +126,7 @@ class LogSumExp {
   template <class Served>
   __device__ void finishTile(const Tile& tile, int64_t vocabSize, int done, Served served) {
     syncWorkers<kThreads>();
-    for (int i = threadIdx.x; i < kGroups * rows_.count; i += kThreads) {
+    for (int i = threadOfBlock(); i < kGroups * rows_.count; i += kThreads) {
       const int group = i / rows_.count, row = i % rows_.count;
       if (!served(row)) continue;
       const bool there = group * kGroupIds < tile.size && tile.id(group * kGroupIds) < vocabSize;
@@ -92,16 +140,16 @@ class LogSumExp {
   template <class Served>
   __device__ void flush(int done, Served served) {
     const int count = done * kGroups;
-    for (int row = threadIdx.x / 32; row < rows_.count; row += kThreads / 32) {
+    for (int row = warpOfBlock(); row < rows_.count; row += kThreads / 32) {
       if (!served(row)) continue;
       LogSum total = LogSum::empty();
       const LogSumTerm* terms = termsOf(row);
-      for (int i = threadIdx.x % 32; i < count; i += 32) total.raise(terms[i].max);
+      for (int i = laneOfWarp(); i < count; i += 32) total.raise(terms[i].max);
       for (int offset = 16; offset > 0; offset /= 2) total.raise(__shfl_xor_sync(0xffffffffu, total.max, offset));
       const double window = LogSum::windowOf(total.max);
-      for (int i = threadIdx.x % 32; i < count; i += 32) LogSum::addAt(window, terms[i], total.limbs);
+      for (int i = laneOfWarp(); i < count; i += 32) LogSum::addAt(window, terms[i], total.limbs);
       total = sumOfWarp(total);
-      if (threadIdx.x % 32 == 0) params_.sums[(rows_.begin + row) * gridDim.x + blockIdx.x] = total;
+      if (laneOfWarp() == 0) params_.sums[(rows_.begin + row) * gridDim.x + blockIdx.x] = total;
     }
   }
 

@@ -21,8 +21,7 @@ struct TopKParams {
   int keep;           // keys of a row that a block never cuts off; at least `publishedRank` and at most k
   int listCapacity;   // of a row and block
   bool listsMayFill;  // some list may have less room than a block has ids
-  bool oneTile;       // no block has more than one tile
-  bool fewTiles;      // nor more than two: too few for blocks to learn of each other while they sweep
+  bool fewTiles;      // no block has more than two: too few for blocks to learn of each other while they sweep
   Key* lists;         // [rows, gridDim.x, listCapacity], or null: lists are in shared memory
   const Key* bounds;  // [rows]: only keys below are wanted; null in the first sweep
   bool rescan;        // serves only rows with a rescanBound; their lists are the pool itself
@@ -30,8 +29,8 @@ struct TopKParams {
 };
 
 // A view of what a block keeps, in shared memory. kThreads: those of the block that score. kSeedsOf: ids of a tile,
-// whose scores are one fragment for each warp; the better ones of each pair, the seeds, give thresholds before more of
-// the tile is appended than there is room for. Or 0.
+// whose scores are one fragment for each warp, the seeds: of the first tile they give thresholds before anything is
+// appended, and of any tile before more is appended than there is room for. Or 0.
 template <int kThreads, int kSeedsOf>
 class TopK {
  public:
@@ -60,7 +59,7 @@ class TopK {
   // Starts the rows that are `served(row)`; the others take no key and hand nothing over.
   template <class Served>
   __device__ void reset(Served served) {
-    for (int row = threadIdx.x; row < rows_; row += kThreads) {
+    for (int row = threadOfBlock(); row < rows_; row += kThreads) {
       ownCount(row) = 0;
       written(row) = INT_MAX;
       cut(row) = kWorstKey;
@@ -70,61 +69,62 @@ class TopK {
     }
   }
 
-  // All workers, together, before a fragment's candidates are chosen: raises thresholds where it is time to. `scored`:
-  // a bit (2 * pair + half) for each score that is there. `done`: tiles that lie behind this one.
-  template <int kPairs>
-  __device__ void raiseThresholds(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t scored, int done) {
-    if (params_.rescan) return;
-    if constexpr (kSeedsOf > 0 && kPairs > 1) {
-      if (done == 0 && params_.listsMayFill) seed(ids, scores, scored, true);
-    }
-    if (done == 0 || (done & (done - 1)) != 0 || params_.pool.blocks == 1) return;
-#pragma unroll 1
-    for (int row = threadIdx.x / 32; row < rows_; row += kWarps) {
-      if (threshold(row) == kAboveAllKeys) continue;
-      PublishedBounds published;
-      published.load(params_.pool, rowBegin_ + row);
-      raise(row, published);
-    }
-    syncWorkers<kThreads>();
-  }
-
   // No score below can be wanted; NaN before there is a threshold.
   __device__ float leastScore(int row) const { return at<volatile float>(kScoresAt)[row]; }
 
-  // All workers, together: takes those scores of a fragment whose bit is set in `candidates`.
-  template <int kPairs>
-  __device__ void offer(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t scored, uint32_t candidates,
-                        int firstRow, int done) {
-    bool seeded = done == 0;
-    for (;;) {
-      candidates = append(ids, scores, candidates, firstRow);
+  // All workers, together: takes what is wanted of a fragment's scores, of those whose bit (2 * pair + half) is set in
+  // `scored`; `candidatesOf()` sets the bits of those that reach thresholds. `starts`: whether the tile is the block's
+  // first. Every part stands here once, for code that is inlined at each use takes long to compile, and to load.
+  template <int kPairs, class CandidatesOf>
+  __device__ void offer(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t scored, int firstRow, bool starts,
+                        CandidatesOf candidatesOf) {
+    // A fragment of one row is of the rest main loop.
+    constexpr bool kSeeds = kSeedsOf > 0 && kPairs > 1;
+    bool agrees = kSeeds && starts && this->agrees();
+    uint32_t candidates = 0;
+    if (!agrees) {
+      candidates = append<false>(ids, scores, candidatesOf(), firstRow);
       if (!params_.listsMayFill || params_.rescan || !anyOfWorkers<kThreads>(candidates != 0)) return;
-      if constexpr (kSeedsOf > 0 && kPairs > 1) {
-        if (!seeded) seed(ids, scores, scored, false);
-        seeded = true;
+    }
+    // From here on scores are in memory, for what follows needs the registers, and the next products do too.
+    float inMemory[kPairs][2];
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) inMemory[i][0] = scores[i][0], inMemory[i][1] = scores[i][1];
+    bool seeded = false;
+#pragma unroll 1
+    for (;;) {
+      if constexpr (kSeeds) {
+        if (!seeded) seed(ids, inMemory, scored, agrees);
+        seeded = !agrees;
       }
-      updateRows(Update::kMakeRoom);
-      syncWorkers<kThreads>();
+      if (agrees) {
+        // Before anything is appended, blocks agree on thresholds; what does not reach them is left out by its key.
+        agreeWithOthers(true);
+        syncWorkers<kThreads>();
+        candidates = scored;
+        agrees = false;
+      } else {
+        update(Update::kMakeRoom);
+      }
+      candidates = append<true>(ids, inMemory, candidates, firstRow);
+      if (!params_.listsMayFill || params_.rescan || !anyOfWorkers<kThreads>(candidates != 0)) return;
     }
   }
 
   // All workers, behind a tile, of which `done` are done: tells other blocks now and then how good this one's scores
-  // are. `seeds`: whether seeds have told it of the first.
-  __device__ void endTile(int done, bool seeds) {
-    if ((done & (done - 1)) != 0 || params_.rescan || params_.pool.blocks == 1) return;
-    if (done == 1 && seeds && params_.listsMayFill) return;
-    syncWorkers<kThreads>();
-    updateRows(Update::kPublish);
-    syncWorkers<kThreads>();
-  }
-
-  // All workers, in the end: hands the block's candidates to the pool.
-  __device__ void flush(int done, bool seeds) {
+  // are, and learns of theirs, then and one tile later. In the end hands the block's candidates to the pool. `seeded`:
+  // whether seeds have told of the first tile.
+  __device__ void endTile(int done, bool seeded, bool last) {
     if (params_.rescan) return;
-    syncWorkers<kThreads>();
-    updateRows(done == 1 && !(seeds && params_.listsMayFill) ? Update::kPublishAndFlush : Update::kFlush);
-    syncWorkers<kThreads>();
+    const bool tells = (done & (done - 1)) == 0 && !(done == 1 && seeded) && !(last && done > 1);
+    const bool learns = (done & (done - 1)) == 0 || ((done - 1) & (done - 2)) == 0 || last;
+#pragma unroll 1
+    for (Update step = Update::kPublish;; step = Update::kFlush) {
+      if (step == Update::kFlush || (tells && agrees())) update(step);
+      if (step == Update::kFlush) return;
+      if (learns && agrees()) agreeWithOthers(last && params_.fewTiles && !seeded);
+      if (!last) return;
+    }
   }
 
  private:
@@ -132,13 +132,15 @@ class TopK {
   // In `shared_`, of all rows each: thresholds, cuts, thresholds' scores, counts, written, seeds.
   static constexpr int kCutsAt = sizeof(Key), kScoresAt = 2 * sizeof(Key), kCountsAt = kScoresAt + sizeof(float),
                        kWrittenAt = kCountsAt + sizeof(int), kSeedsAt = kWrittenAt + sizeof(int);
-  // Seeds of a row, at most four a lane; and rows whose seeds are there at the same time.
-  static constexpr int kSeeds = kSeedsOf / 2, kSeedRows = 32;
-  static_assert(kSeeds <= 128, "more seeds than a warp takes");
-  static __host__ __device__ size_t stateBytes(int rowsPerBlock) {  // and each warp's last id behind the seeds
-    const int seedRows = rowsPerBlock < kSeedRows ? rowsPerBlock : kSeedRows;
-    return (rowsPerBlock * kSeedsAt + (seedRows * kSeeds + kWarps) * sizeof(uint32_t) + 7) / 8 * 8;
+  // Rows whose seeds are there at the same time, and from one to the next, which are to lie in other banks.
+  static constexpr int kSeedRows = 16, kSeedPitch = kSeedsOf + 8;
+  static __host__ __device__ size_t stateBytes(int rowsPerBlock) {  // and each warp's first id behind the seeds
+    const int seedRows = kSeedsOf == 0 ? 0 : rowsPerBlock < kSeedRows ? rowsPerBlock : kSeedRows;
+    return (rowsPerBlock * kSeedsAt + (seedRows * kSeedPitch + kWarps) * sizeof(uint32_t) + 7) / 8 * 8;
   }
+
+  // Whether blocks tell each other of their scores.
+  __device__ bool agrees() const { return !params_.rescan && params_.pool.blocks > 1; }
 
   template <class T>
   __device__ T* at(int bytesPerRow) const {
@@ -163,15 +165,15 @@ class TopK {
   }
 
   // A warp appends what it can, and returns the bits of what found no room. One atomic for a warp and row: lanes with
-  // the same row have their places by their number.
-  template <int kPairs>
+  // the same row have their places by their number. kInMemory: whether scores are in memory, not in registers.
+  template <bool kInMemory, int kPairs>
   __device__ uint32_t append(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t candidates, int firstRow) {
     const uint32_t any = __reduce_or_sync(0xffffffffu, candidates);
     if (any == 0) return 0;
-    const int lane = threadIdx.x % 32, t = lane % 4;
+    const int lane = laneOfWarp(), t = lane % 4;
     const unsigned sameRow = 0x11111111u << t, before = sameRow & ((1u << lane) - 1);
     uint32_t left = 0;
-#pragma unroll
+#pragma unroll(kInMemory ? 1 : kPairs)
     for (int i = 0; i < kPairs; ++i) {
       if ((any >> (2 * i) & 3) == 0) continue;
       const int row = firstRow + 4 * i + t;
@@ -201,52 +203,74 @@ class TopK {
     return left;
   }
 
-  enum class Update { kMakeRoom, kPublish, kFlush, kPublishAndFlush };
-
-  // A warp a row.
-  __device__ void updateRows(Update update) {
+  // All workers: learns thresholds from what blocks have published; of many rows, from leaders, and is one itself.
+  __device__ void agreeWithOthers(bool waits) {
+    const bool few = rows_ <= kWarps;
+    const int first = few ? 0 : blockIdx.x, stride = few ? 1 : gridDim.x;
 #pragma unroll 1
-    for (int row = threadIdx.x / 32; row < rows_; row += kWarps) {
-      if (threshold(row) == kAboveAllKeys || (update == Update::kMakeRoom && written(row) == INT_MAX)) continue;
-      updateRow(row, update);
+    for (int row = first + warpOfBlock() * stride; row < rows_; row += kWarps * stride) {
+      if (threshold(row) == kAboveAllKeys) continue;
+      const Key key = thresholdOfPublished(params_.pool, rowBegin_ + row, params_.k, waits);
+      if (few) {
+        if (laneOfWarp() == 0 && key > threshold(row)) setThreshold(row, key);
+      } else if (key != kWorstKey || waits) {
+        tellThreshold(params_.pool, rowBegin_ + row, max(key, kNothingToTell));
+      }
+      __syncwarp();
+    }
+    if (few) return;
+    for (int row = threadOfBlock(); row < rows_; row += kThreads) {
+      if (threshold(row) == kAboveAllKeys) continue;
+      const Key agreed = agreedThreshold(params_.pool, rowBegin_ + row, waits);
+      if (agreed > threshold(row)) setThreshold(row, agreed);
     }
   }
 
-  // A warp looks at a row's list. For room or to hand it over, it leaves out what the threshold excludes, and where
+  enum class Update { kMakeRoom, kPublish, kFlush };
+
+  // All workers: a warp a row.
+  __device__ void update(Update update) {
+    syncWorkers<kThreads>();
+#pragma unroll 1
+    for (int row = warpOfBlock(); row < rows_; row += kWarps) {
+      if (threshold(row) == kAboveAllKeys || (update == Update::kMakeRoom && written(row) == INT_MAX)) continue;
+      updateRow(row, update);
+    }
+    syncWorkers<kThreads>();
+  }
+
+  // A warp looks at a row's list. It leaves out what the threshold excludes, and for room or to hand it over, where
   // that is not enough, all but the best.
   __device__ void updateRow(int row, Update update) {
-    const bool flushes = update == Update::kFlush || update == Update::kPublishAndFlush;
-    PublishedBounds published;
-    if (flushes) published.load(params_.pool, rowBegin_ + row);
-    const HeldKeys keys(listOf(row), min(ownCount(row), written(row)));
-    if (update == Update::kPublish || update == Update::kPublishAndFlush) {
-      const int rank = params_.pool.publishedRank;
-      const bool enough = countReaching(keys, kWorstKey + 1) >= rank;
-      publish(row, enough ? boundOfBest(keys, rank, withSlack(rank)) : kNothingToTell);
-    }
-    if (flushes) {
-      if (params_.fewTiles) waitForOthers(row, published);
-      raise(row, published);
-    }
-    const int keep = params_.keep;
-    const int most = flushes                       ? withSlack(keep)
-                     : update == Update::kMakeRoom ? capacity_ - (capacity_ - keep) / 2
-                                                   : capacity_;  // just what lies below the threshold
+    const int lane = laneOfWarp(), all = min(ownCount(row), written(row));
+    const HeldKeys keys(listOf(row), all);
+    const bool publishes = update == Update::kPublish, flushes = update == Update::kFlush;
+    const int wanted = publishes ? params_.pool.publishedRank : params_.keep;
+    const int most = update == Update::kMakeRoom ? capacity_ - (capacity_ - wanted) / 2 : withSlack(wanted);
     Key bound = threshold(row) + 1;
     int count = countReaching(keys, bound);
-    if (count > most) {
-      bound = boundOfBest(keys, keep, most);
-      cutBelow(row, bound);
-      count = countReaching(keys, bound);
+    if (publishes ? all >= wanted : count > most) {
+      const Key best = boundOfBest(keys, wanted, most);
+      if (publishes) {
+        publish(params_.pool, rowBegin_ + row, best);
+      } else {
+        bound = best;
+        cutBelow(row, bound);
+        count = countReaching(keys, bound);
+      }
+    } else if (publishes) {
+      publish(params_.pool, rowBegin_ + row, kNothingToTell);
     }
-    Key* out = flushes ? handOver(row, count) : listOf(row);
-    const int lane = threadIdx.x % 32;
-    // In place, for a key moves to where all lanes have read.
-    keys.forEach([&](Key key) {
-      const unsigned lanes = __ballot_sync(0xffffffffu, key >= bound);
-      if (key >= bound) out[__popc(lanes & ((1u << lane) - 1))] = key;
-      out += __popc(lanes);
-    });
+    if (count < all || flushes) {
+      Key* out = flushes ? handOver(row, count) : listOf(row);
+      // In place: a key moves to where all lanes have read.
+      keys.forEach([&](Key key) {
+        const unsigned lanes = __ballot_sync(0xffffffffu, key >= bound);
+        __syncwarp();
+        if (key >= bound) out[__popc(lanes & ((1u << lane) - 1))] = key;
+        out += __popc(lanes);
+      });
+    }
     __syncwarp();
     if (lane == 0) {
       ownCount(row) = count;
@@ -255,128 +279,82 @@ class TopK {
     __syncwarp();
   }
 
-  // A warp waits until all blocks have told something of a row, but only some microseconds: others may not run yet.
-  // Whoever has few tiles is done when the others are, so waiting costs little, and spares the merge most keys.
-  __device__ void waitForOthers(int row, PublishedBounds& published) {
-    constexpr long long kMostCycles = 16000;
-    if (params_.pool.blocks == 1) return;
-    const long long start = clock64();
-    const auto hasTime = [&] { return __shfl_sync(0xffffffffu, clock64() - start < kMostCycles, 0); };
-    while (published.count() < params_.pool.blocks && hasTime()) published.load(params_.pool, rowBegin_ + row);
-  }
-
   // A warp gives up all keys below `bound`, which `keep` of the block's reach.
   __device__ void cutBelow(int row, Key bound) {
-    if (threadIdx.x % 32 != 0 || bound - 1 <= threshold(row)) return;
+    if (laneOfWarp() != 0 || bound - 1 <= threshold(row)) return;
     setThreshold(row, bound - 1);
     if (params_.keep < params_.k) cut(row) = bound - 1;
   }
 
-  // A row's seeds over a warp, as keys: the upper half of a score's key, then the place of the pair, earlier ids first.
+  // A row's seeds over a warp: the upper halves of their keys, 0 where there is none.
   struct Seeds {
-    static constexpr int kOfLane = (kSeeds + 31) / 32;
+    static constexpr int kOfLane = (kSeedsOf + 31) / 32;
+    const uint32_t* firstIds;
     uint32_t seeds[kOfLane > 0 ? kOfLane : 1];
 
-    __device__ Seeds(const uint32_t* row) {
+    __device__ Seeds(const uint32_t* row, const uint32_t* firstIdsOfWarps) : firstIds(firstIdsOfWarps) {
+      const int lane = laneOfWarp();
 #pragma unroll
       for (int i = 0; i < kOfLane; ++i) {
-        const int place = i * 32 + threadIdx.x % 32;
-        seeds[i] = place < kSeeds ? row[place] : 0;
+        const int place = i * 32 + lane;
+        seeds[i] = place < kSeedsOf ? row[place] : 0;
       }
     }
     template <class Visit>
     __device__ void forEach(Visit visit) const {
+      const uint32_t lane = laneOfWarp();
 #pragma unroll
       for (int i = 0; i < kOfLane; ++i) {
-        const auto place = static_cast<uint32_t>(i * 32 + threadIdx.x % 32);
-        visit(seeds[i] == 0 ? kWorstKey : Key{seeds[i]} << 32 | (kLargestId - place));
+        const Key key = Key{seeds[i]} << 32 | (kLargestId - (firstIds[2 * i + lane / 16] + lane % 16));
+        visit(seeds[i] == 0 ? kWorstKey : key);
       }
     }
   };
 
-  // Thresholds from a tile's scores: what `keep` of its ids reach. Of the first tile, blocks also tell each other.
+  // All workers: thresholds from all scores of a tile, for `keep` of its ids; or, of the first, what is published.
   template <int kPairs>
   __device__ void seed(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t scored, bool first) {
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int warp = warpOfBlock(), lane = laneOfWarp(), g = lane / 4, t = lane % 4;
     auto* seeds = reinterpret_cast<uint32_t*>(shared_ + rowsPerBlock_ * kSeedsAt);
-    // Of each warp's 16 ids the last: no id of its pairs lies behind it.
-    const uint32_t lastId = ids.lower - g + 15;
-    const int rank = params_.pool.publishedRank, keep = params_.keep;
-    uint32_t* lastIds = seeds + min(rowsPerBlock_, kSeedRows) * kSeeds;
-    if (lane == 0) lastIds[warp] = lastId;
-    // What the n-th best pair of a row reaches, and so n ids do. Scores that are equal count by their ids.
-    const auto boundAt = [&](const Seeds& own, int n) __attribute__((always_inline)) {
-      const Key least = boundOfBest(own, n, withSlack(n));
-      Key reached = kAboveAllKeys;
-      own.forEach([&](Key key) {
-        if (key >= least && key < reached) reached = key;
-      });
-      reached = smallestOfWarp(reached);
-      const uint32_t place = kLargestId - static_cast<uint32_t>(reached);
-      return reached >> 32 << 32 | (kLargestId - lastIds[place / 8]);
-    };
-#pragma unroll
-    for (int half = 0; half < (kPairs > 8 ? 2 : 1); ++half) {
-      if (half > 0) syncWorkers<kThreads>();
-#pragma unroll
-      for (int i = 8 * half; i < min(8 * half + 8, kPairs); ++i) {
+    uint32_t* firstIds = seeds + min(rowsPerBlock_, kSeedRows) * kSeedPitch;
+    if (lane == 0) firstIds[warp] = ids.lower;
+    const int wanted = first ? params_.pool.publishedRank : params_.keep;
+#pragma unroll 1
+    for (int begin = 0; begin < rows_; begin += kSeedRows) {
+#pragma unroll 1
+      for (int i = begin / 4; i < min((begin + kSeedRows) / 4, kPairs); ++i) {
         const int row = 4 * i + t;
-        uint32_t best = 0;
-        if (row < rows_) {
-          const Key end = params_.bounds == nullptr ? kAboveAllKeys : params_.bounds[rowBegin_ + row];
-          for (const int which : {0, 1}) {
-            const Key key = makeKey(scores[i][which], ids.lower + 8 * which);
-            if ((scored >> (2 * i + which) & 1) && key < end) best = max(best, static_cast<uint32_t>(key >> 32));
-          }
-          seeds[(row - 32 * half) * kSeeds + warp * 8 + g] = best;
+        if (row >= rows_) continue;
+        const Key end = params_.bounds == nullptr ? kAboveAllKeys : params_.bounds[rowBegin_ + row];
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const Key key = makeKey(scores[i][half], ids.lower + 8 * half);
+          const bool counts = (scored >> (2 * i + half) & 1) && key < end;
+          seeds[(row - begin) * kSeedPitch + warp * 16 + g + 8 * half] = counts ? static_cast<uint32_t>(key >> 32) : 0;
         }
       }
       syncWorkers<kThreads>();
 #pragma unroll 1
-      for (int row = 32 * half + warp; row < min(rows_, 32 * half + 32); row += kWarps) {
+      for (int row = begin + warp; row < min(rows_, begin + kSeedRows); row += kWarps) {
         if (threshold(row) == kAboveAllKeys) continue;
-        const Seeds own(seeds + (row - 32 * half) * kSeeds);
-        const int there = countReaching(own, kWorstKey + 1);
-        if (first) publish(row, there >= rank ? boundAt(own, rank) : kNothingToTell);
-        if (there < keep) continue;
-        cutBelow(row, boundAt(own, keep));
+        const Seeds own(seeds + (row - begin) * kSeedPitch, firstIds);
+        const bool enough = countReaching(own, kWorstKey + 1) >= wanted;
+        const Key bound = enough ? boundOfBest(own, wanted, withSlack(wanted)) : kNothingToTell;
+        if (first) {
+          publish(params_.pool, rowBegin_ + row, bound);
+        } else {
+          cutBelow(row, bound);
+        }
       }
+      syncWorkers<kThreads>();
     }
-    if (first && params_.pool.blocks > 1) {
-#pragma unroll 1
-      for (int row = warp; row < rows_; row += kWarps) {
-        if (threshold(row) == kAboveAllKeys) continue;
-        PublishedBounds published;
-        published.load(params_.pool, rowBegin_ + row);
-        if (params_.oneTile) waitForOthers(row, published);
-        raise(row, published);
-      }
-    }
-    syncWorkers<kThreads>();
-  }
-
-  // What a block with fewer keys than publishedRank publishes: a bound that excludes nothing.
-  static constexpr Key kNothingToTell = kWorstKey + 1;
-
-  // A warp publishes a bound that publishedRank keys reach.
-  __device__ void publish(int row, Key bound) {
-    if (threadIdx.x % 32 == 0) __stcg(params_.pool.published + (rowBegin_ + row) * kMaxPoolBlocks + blockIdx.x, bound);
-  }
-
-  // A warp raises a row's threshold by what blocks have published.
-  __device__ void raise(int row, const PublishedBounds& published) {
-    const int rank = params_.pool.publishedRank, blocks = (params_.k + rank - 1) / rank;
-    if (published.count() < blocks) return;
-    const Key bound = boundOfBest(published, blocks, withSlack(blocks));
-    if (threadIdx.x % 32 == 0 && bound > threshold(row)) setThreshold(row, bound - 1);
-    __syncwarp();
   }
 
   // A warp: where `count` keys of a row go in the pool. The block's cut comes with them.
   __device__ Key* handOver(int row, int count) {
     const RowPool& pool = params_.pool;
     int begin = 0;
-    if (threadIdx.x % 32 == 0) {
+    if (laneOfWarp() == 0) {
       begin = atomicAdd(pool.counts + rowBegin_ + row, count);
       if (cut(row) != kWorstKey)
         atomicMax(reinterpret_cast<unsigned long long*>(pool.cuts + rowBegin_ + row), cut(row));

@@ -71,11 +71,8 @@ cudaError_t launchPickFromCandidates(const int32_t* candidates, int64_t ranks, i
                                      const GatherStep& gather, cudaStream_t stream) {
   if (rows == 0) return cudaSuccess;
   constexpr int kThreads = 128;
-  int device = 0, major = 0;
-  RETURN_IF_ERROR(cudaGetDevice(&device));
-  RETURN_IF_ERROR(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   const int64_t blocks = (rows + kThreads / 32 - 1) / (kThreads / 32);
-  return launchDependent(10 * major, pickKernel<kThreads>, dim3(static_cast<unsigned>(blocks)), kThreads, 0, stream,
+  return launchDependent(pickKernel<kThreads>, dim3(static_cast<unsigned>(blocks)), kThreads, 0, stream,
                          reinterpret_cast<const int2*>(candidates), ranks, rows, tokens, gather);
 }
 

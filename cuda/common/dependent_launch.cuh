@@ -5,6 +5,8 @@
 
 #include <cuda_runtime.h>
 
+#include "cuda_check.h"
+
 namespace lm_head {
 
 __device__ inline void waitForPreviousKernel() {
@@ -19,9 +21,28 @@ __device__ inline void triggerDependentLaunch() {
 #endif
 }
 
+// Whether a kernel waits, as those do that are compiled for 9.0 or later; a GPU of that kind also runs others, which the
+// driver has made from older PTX. A thread asks once for each kernel and device, if it does not go to and fro.
+inline cudaError_t waitsForPreviousKernel(const void* kernel, bool* waits) {
+  static thread_local const void* known = nullptr;
+  static thread_local int knownDevice = -1;
+  static thread_local bool knownWaits = false;
+  int device = 0;
+  RETURN_IF_ERROR(cudaGetDevice(&device));
+  if (known != kernel || knownDevice != device) {
+    cudaFuncAttributes attributes;
+    RETURN_IF_ERROR(cudaFuncGetAttributes(&attributes, kernel));
+    known = kernel, knownDevice = device, knownWaits = attributes.ptxVersion >= 90;
+  }
+  *waits = knownWaits;
+  return cudaSuccess;
+}
+
 template <class... Parameters>
-cudaError_t launchDependent(int computeCapability, void (*kernel)(Parameters...), dim3 grid, unsigned threads,
-                            size_t sharedBytes, cudaStream_t stream, Parameters... arguments) {
+cudaError_t launchDependent(void (*kernel)(Parameters...), dim3 grid, unsigned threads, size_t sharedBytes,
+                            cudaStream_t stream, Parameters... arguments) {
+  bool waits = false;
+  RETURN_IF_ERROR(waitsForPreviousKernel(reinterpret_cast<const void*>(kernel), &waits));
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
@@ -31,7 +52,7 @@ cudaError_t launchDependent(int computeCapability, void (*kernel)(Parameters...)
   config.dynamicSmemBytes = sharedBytes;
   config.stream = stream;
   config.attrs = &attribute;
-  config.numAttrs = computeCapability >= 90 ? 1 : 0;
+  config.numAttrs = waits ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 

@@ -57,12 +57,12 @@ struct Buffers {
   }
 };
 
-cudaError_t launchMerge(const Plan& plan, const MergeParams& params, cudaStream_t stream) {
+cudaError_t launchMerge(const MergeParams& params, cudaStream_t stream) {
   int sortSize = 32;
   while (sortSize < params.k) sortSize *= 2;
   constexpr int kThreads = 1024;
   const int64_t blocks = params.rows * (params.logSumExp.terms == nullptr ? 1 : 2);
-  return launchDependent(plan.gpu.computeCapability, mergeKernel<kThreads>, dim3(static_cast<unsigned>(blocks)),
+  return launchDependent(mergeKernel<kThreads>, dim3(static_cast<unsigned>(blocks)),
                          kThreads, sortSize * sizeof(Key), stream, params, sortSize);
 }
 
@@ -100,7 +100,7 @@ cudaError_t launchRows(const Plan& plan, void* scratchMemory, cudaStream_t strea
     sweep.topK.bounds = done == 0 ? nullptr : buffers.bounds[(sweeps + 1) % 2];
     sweep.logSumExp = merge.logSumExp = done == 0 && plan.logSumExp ? buffers.logSumExp : LogSumExpParams{};
     RETURN_IF_ERROR(plan.variant->sweep(plan, sweep, buffers.hidden, stream));
-    RETURN_IF_ERROR(launchMerge(plan, merge, stream));
+    RETURN_IF_ERROR(launchMerge(merge, stream));
     if (!merge.mayCut) continue;
     // Nearly always there is no row for these.
     SweepParams again = sweep;
@@ -110,7 +110,7 @@ cudaError_t launchRows(const Plan& plan, void* scratchMemory, cudaStream_t strea
     MergeParams afterRescan = merge;
     afterRescan.afterRescan = true;
     afterRescan.logSumExp.terms = nullptr;
-    RETURN_IF_ERROR(launchMerge(plan, afterRescan, stream));
+    RETURN_IF_ERROR(launchMerge(afterRescan, stream));
   }
   return cudaSuccess;
 }

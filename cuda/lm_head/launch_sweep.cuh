@@ -19,7 +19,7 @@ cudaError_t launchSweep(const Plan& plan, const SweepParams& params, const typen
                                          static_cast<int>(plan.gpu.sharedBytes)));
     allowedOn = plan.gpu.index;
   }
-  return launchDependent(plan.gpu.computeCapability, kernel, dim3(plan.blocks, plan.rowGroups), Mainloop::kThreads,
+  return launchDependent(kernel, dim3(plan.blocks, plan.rowGroups), Mainloop::kThreads,
                          plan.sweepSharedBytes(), stream, params, mainloopParams);
 }
 

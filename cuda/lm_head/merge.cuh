@@ -24,22 +24,29 @@ struct MergeParams {
   bool afterRescan;  // the second: only of those rows
 };
 
-// A block: what the sums of all blocks of a row add up to.
-__device__ inline void mergeLogSums(const MergeParams& params, int64_t row) {
-  __shared__ float largest[32];
+// A block: what the sums of all blocks of a row add up to. Its first warps have one of them each thread.
+__device__ inline void mergeLogSumsOfBlocks(const MergeParams& params, int64_t row) {
+  constexpr int kWarps = kMaxPoolBlocks / 32;
+  __shared__ float largest[kWarps];
   __shared__ unsigned long long limbs[LogSum::kLimbs];
   if (threadIdx.x < LogSum::kLimbs) limbs[threadIdx.x] = 0;
-  const LogSum* sums = params.logSumExp.sums + row * params.pool.blocks;
-  LogSum total = LogSum::empty();
-  for (int i = threadIdx.x; i < params.pool.blocks; i += blockDim.x) total.add(sums[i]);
-  for (int offset = 16; offset > 0; offset /= 2) total.raise(__shfl_xor_sync(0xffffffffu, total.max, offset));
-  if (threadIdx.x % 32 == 0) largest[threadIdx.x / 32] = total.max;
+  const int warp = threadIdx.x / 32;
+  LogSum own = LogSum::empty();
+  if (threadIdx.x < params.pool.blocks) own = params.logSumExp.sums[row * params.pool.blocks + threadIdx.x];
+  if (warp < kWarps) {
+    const float most = largestOfWarp(own.max);
+    if (threadIdx.x % 32 == 0) largest[warp] = most;
+  }
   __syncthreads();
-  for (int warp = 0; warp < static_cast<int>(blockDim.x / 32); ++warp) total.raise(largest[warp]);
-  total = sumOfWarp(total);
-  if (threadIdx.x % 32 == 0) {
-    for (int limb = 0; limb < LogSum::kLimbs; ++limb)
-      atomicAdd(limbs + limb, static_cast<unsigned long long>(total.limbs[limb]));
+  LogSum total = LogSum::empty();
+  for (const float most : largest) total.max = LogSum::larger(total.max, most);
+  if (warp < kWarps) {
+    total.add(own);
+    total = sumOfWarp(total);
+    if (threadIdx.x % 32 == 0) {
+      for (int limb = 0; limb < LogSum::kLimbs; ++limb)
+        atomicAdd(limbs + limb, static_cast<unsigned long long>(total.limbs[limb]));
+    }
   }
   __syncthreads();
   if (threadIdx.x != 0) return;
@@ -94,7 +101,7 @@ __global__ void __launch_bounds__(kThreads) mergeKernel(const __grid_constant__ 
   __shared__ Key few[kFew], last;
   triggerDependentLaunch();
   waitForPreviousKernel();
-  if (blockIdx.x >= params.rows) return mergeLogSums(params, blockIdx.x - params.rows);
+  if (blockIdx.x >= params.rows) return mergeLogSumsOfBlocks(params, blockIdx.x - params.rows);
   const int64_t row = blockIdx.x;
   if (params.afterRescan && params.pool.rescanBounds[row] == kWorstKey) {
     if (threadIdx.x == 0) params.pool.taken[row] = 0;  // by the rescan of another row

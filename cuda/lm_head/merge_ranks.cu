@@ -54,7 +54,7 @@ struct Blocks {
   }
 };
 
-__device__ float mergeLogSums(const Blocks& blocks, int64_t ranks, int64_t row) {
+__device__ float logSumExpOfRanks(const Blocks& blocks, int64_t ranks, int64_t row) {
   LogSum sum = blocks.logSum(0, row);
   for (int64_t rank = 1; rank < ranks; ++rank) sum.add(blocks.logSum(rank, row));
   return sum.value();
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kThreads) mergeTopKKernel(MergeTopKArgs args, 
   }
   if (args.logSumExp == nullptr) return;
   for (int64_t row = first; row < args.rows; row += step) {
-    args.logSumExp[row] = gathered ? mergeLogSums(blocks, args.ranks, row) : NAN;
+    args.logSumExp[row] = gathered ? logSumExpOfRanks(blocks, args.ranks, row) : NAN;
   }
 }
 
@@ -113,10 +113,7 @@ unsigned gridFor(int64_t elements) {
 
 cudaError_t launchMergeTopK(const MergeTopKArgs& args, cudaStream_t stream) {
   if (args.rows == 0 || args.k == 0) return cudaSuccess;
-  int device = 0, major = 0;
-  RETURN_IF_ERROR(cudaGetDevice(&device));
-  RETURN_IF_ERROR(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  return launchDependent(10 * major, mergeTopKKernel, dim3(gridFor(args.rows * args.ranks * args.k)), kThreads, 0,
+  return launchDependent(mergeTopKKernel, dim3(gridFor(args.rows * args.ranks * args.k)), kThreads, 0,
                          stream, args, TopKBlock::bytes(args.rows, args.k, args.logSumExp != nullptr));
 }
 

@@ -66,7 +66,7 @@ cudaError_t Plan::make(const LmHeadTopKArgs& args, const Tuning& tuning, Plan* m
   plan.tiling = shape.dealtTiles
                     ? Tiling::dealt(args.vocabSize, blocks, shape.tileVocab / kGroupIds)
                     : Tiling::whole(args.vocabSize, blocks, shape.tileVocab, shape.smallTileVocab, shape.dynamicTiles);
-  const bool logSums = args.logSumExp != nullptr || args.logSumState != nullptr;
+  const bool logSums = args.wantsLogSumExp();
   plan.logSumExp = logSums;
   plan.publishedRank = static_cast<int>((plan.k + blocks - 1) / blocks);
 

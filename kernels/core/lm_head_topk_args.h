@@ -29,6 +29,8 @@ struct LmHeadTopKArgs {
   int32_t* indices;      // [rows, k]
   float* logSumExp;      // [rows], or null: log of the sum of exp of all scores of the row
   int32_t* logSumState;  // [rows, LogSum::kWords], or null: that sum itself, as ranks tell it each other (log_sum.h)
+
+  bool wantsLogSumExp() const { return logSumExp != nullptr || logSumState != nullptr; }
 };
 
 }  // namespace lm_head

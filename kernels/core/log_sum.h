@@ -65,12 +65,18 @@ struct LogSum {
     }
   }
 
-  // Makes `max` the larger of itself and `score`; NaN is above all.
-  LM_HEAD_HOST_DEVICE void raise(float score) {
+  // The larger one; NaN is above all.
+  static LM_HEAD_HOST_DEVICE float larger(float max, float score) {
     const bool isNan = score != score;
-    if (max != max || !(isNan || score > max)) return;
+    if (max != max || !(isNan || score > max)) return max;
+    return isNan ? NAN : score == 0.0f ? 0.0f : score;
+  }
+
+  // Makes `max` the larger of itself and `score`.
+  LM_HEAD_HOST_DEVICE void raise(float score) {
+    if (max != max || score <= max) return;
     const double up = windowOf(score) - windowOf(max);
-    max = isNan ? NAN : score == 0.0f ? 0.0f : score;
+    max = larger(max, score);
     if (up == 0.0) return;
     const int by = up < kLimbs ? static_cast<int>(up) : kLimbs;  // all of them also where it is NaN
     for (int limb = kLimbs - 1; limb >= 0; --limb) limbs[limb] = limb >= by ? limbs[limb - by] : 0;

@@ -17,12 +17,20 @@ struct LogSumExpParams {
   LogSum* sums;  // [rows, gridDim.x]
 };
 
-// The sum of what the lanes of a warp have, whose largest score all of them know.
+// The largest of a warp's scores; NaN is above all.
+__device__ inline float largestOfWarp(float score) {
+  for (int offset = 16; offset > 0; offset /= 2)
+    score = LogSum::larger(score, __shfl_xor_sync(0xffffffffu, score, offset));
+  return score;
+}
+
+// The sum of what the lanes of a warp have, whose largest score all of them know. Limbs are below 2^43.
 __device__ inline LogSum sumOfWarp(LogSum sum) {
 #pragma unroll
   for (int64_t& limb : sum.limbs) {
-    for (int offset = 16; offset > 0; offset /= 2)
-      limb += static_cast<int64_t>(__shfl_xor_sync(0xffffffffu, static_cast<long long>(limb), offset));
+    const uint32_t lower = __reduce_add_sync(0xffffffffu, static_cast<uint32_t>(limb) & 0xffff),
+                   upper = __reduce_add_sync(0xffffffffu, static_cast<uint32_t>(limb >> 16));
+    limb = static_cast<int64_t>(upper) * 0x10000 + lower;
   }
   return sum;
 }
@@ -142,12 +150,17 @@ class LogSumExp {
     const int count = done * kGroups;
     for (int row = warpOfBlock(); row < rows_.count; row += kThreads / 32) {
       if (!served(row)) continue;
-      LogSum total = LogSum::empty();
       const LogSumTerm* terms = termsOf(row);
-      for (int i = laneOfWarp(); i < count; i += 32) total.raise(terms[i].max);
-      for (int offset = 16; offset > 0; offset /= 2) total.raise(__shfl_xor_sync(0xffffffffu, total.max, offset));
+      // Nearly always these are all.
+      const int lane = laneOfWarp();
+      const LogSumTerm first = lane < count ? terms[lane] : LogSumTerm{-INFINITY, 0.0f};
+      LogSum total = LogSum::empty();
+      total.max = LogSum::larger(total.max, first.max);
+      for (int i = lane + 32; i < count; i += 32) total.max = LogSum::larger(total.max, terms[i].max);
+      total.max = largestOfWarp(total.max);
       const double window = LogSum::windowOf(total.max);
-      for (int i = laneOfWarp(); i < count; i += 32) LogSum::addAt(window, terms[i], total.limbs);
+      if (lane < count) LogSum::addAt(window, first, total.limbs);
+      for (int i = lane + 32; i < count; i += 32) LogSum::addAt(window, terms[i], total.limbs);
       total = sumOfWarp(total);
       if (laneOfWarp() == 0) params_.sums[(rows_.begin + row) * gridDim.x + blockIdx.x] = total;
     }

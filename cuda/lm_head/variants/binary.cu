@@ -49,7 +49,7 @@ MainloopShape binaryShape(const LmHeadTopKArgs& args, const GpuInfo& gpu) {
   for (;; --choice) {
     const MainloopShape shape = visitMainloop<kBulk>(
         args, kRows[choice], [&](auto* type) { return binaryShapeOf<std::remove_pointer_t<decltype(type)>>(args); });
-    if (choice == 0 || shape.fits(gpu, logSumsWanted(args))) return shape;
+    if (choice == 0 || shape.fits(gpu, args.wantsLogSumExp())) return shape;
   }
 }
 
@@ -57,7 +57,7 @@ template <bool kBulk>
 bool supportsBinary(const LmHeadTopKArgs& args, const GpuInfo& gpu, Path path) {
   // Long rows of hidden need the memory that bulk copies take for their stages.
   return args.format == HeadFormat::kBinary && (!kBulk || (path == Path::kBest && gpu.computeCapability >= 90)) &&
-         binaryShape<kBulk>(args, gpu).fits(gpu, logSumsWanted(args));
+         binaryShape<kBulk>(args, gpu).fits(gpu, args.wantsLogSumExp());
 }
 
 HiddenForm formOf(const Plan& plan) { return plan.shape.rowsPerBlock <= 2 ? HiddenForm::kPlanes : HiddenForm::kBytes; }

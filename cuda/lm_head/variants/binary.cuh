@@ -8,10 +8,6 @@ namespace lm_head {
 
 inline BinaryLayout layoutOf(const LmHeadTopKArgs& args) { return {args.hiddenSize, args.groupSize}; }
 
-inline bool logSumsWanted(const LmHeadTopKArgs& args) {
-  return args.logSumExp != nullptr || args.logSumState != nullptr;
-}
-
 template <class Mainloop>
 MainloopShape binaryShapeOf(const LmHeadTopKArgs& args) {
   return MainloopShape::of<Mainloop>(Mainloop::kRows, Mainloop::sharedBytes(layoutOf(args)));

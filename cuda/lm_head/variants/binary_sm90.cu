@@ -13,7 +13,7 @@ MainloopShape binaryShape(const LmHeadTopKArgs& args, const GpuInfo&) {
 
 bool supportsBinary(const LmHeadTopKArgs& args, const GpuInfo& gpu, Path path) {
   return args.format == HeadFormat::kBinary && path == Path::kBest && gpu.computeCapability == 90 &&
-         args.groupSize == 128 && args.rows > 16 && binaryShape(args, gpu).fits(gpu, logSumsWanted(args));
+         args.groupSize == 128 && args.rows > 16 && binaryShape(args, gpu).fits(gpu, args.wantsLogSumExp());
 }
 
 size_t hiddenBytes(const Plan& plan) { return quantizedBytes(plan, HiddenForm::kSwizzledBytes); }

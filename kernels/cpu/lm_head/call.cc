@@ -31,7 +31,7 @@ CpuPlan::CpuPlan(const LmHeadTopKArgs& args)
 std::vector<std::unique_ptr<Reduction>> CpuPlan::reductions(int rows) const {
   std::vector<std::unique_ptr<Reduction>> all;
   all.push_back(std::make_unique<TopK>(args, threads, rows));
-  if (args.logSumExp != nullptr || args.logSumState != nullptr) {
+  if (args.wantsLogSumExp()) {
     all.push_back(std::make_unique<LogSumExp>(args, threads, rows));
   }
   return all;

@@ -21,8 +21,8 @@ __device__ inline void triggerDependentLaunch() {
 #endif
 }
 
-// Whether a kernel waits, as those do that are compiled for 9.0 or later; a GPU of that kind also runs others, which the
-// driver has made from older PTX. A thread asks once for each kernel and device, if it does not go to and fro.
+// Whether a kernel waits, as those do that are compiled for 9.0 or later; a GPU of that kind also runs others, which
+// the driver has made from older PTX. A thread asks once for each kernel and device, if it does not go to and fro.
 inline cudaError_t waitsForPreviousKernel(const void* kernel, bool* waits) {
   static thread_local const void* known = nullptr;
   static thread_local int knownDevice = -1;

@@ -144,11 +144,28 @@ struct SelectScratch {
   int kept;
 };
 
+// All threads of a block: visit(key) for each of the keys keyAt(0 .. count-1). Several are loaded at once, for they may
+// come from afar.
+template <class KeyAt, class Visit>
+__device__ inline void forEachKey(const cg::thread_block& block, KeyAt keyAt, int count, Visit visit) {
+  constexpr int kAtOnce = 8;
+  const int threads = block.size();
+  int i = block.thread_rank();
+  for (; i + (kAtOnce - 1) * threads < count; i += kAtOnce * threads) {
+    Key keys[kAtOnce];
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j) keys[j] = keyAt(i + j * threads);
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j) visit(keys[j]);
+  }
+  for (; i < count; i += threads) visit(keyAt(i));
+}
+
 // The bits in which any of the keys differs from the first.
 template <class KeyAt>
 __device__ Key differingBits(const cg::thread_block& block, KeyAt keyAt, Key first, int count, SelectScratch& scratch) {
   Key differ = 0;
-  for (int i = block.thread_rank(); i < count; i += block.size()) differ |= keyAt(i) ^ first;
+  forEachKey(block, keyAt, count, [&](Key key) { differ |= key ^ first; });
   const uint32_t upper = __reduce_or_sync(0xffffffffu, static_cast<uint32_t>(differ >> 32));
   const uint32_t lower = __reduce_or_sync(0xffffffffu, static_cast<uint32_t>(differ));
   if (block.thread_rank() < 2) scratch.differ[block.thread_rank()] = 0;
@@ -177,10 +194,9 @@ __device__ Key boundOfLargest(const cg::thread_block& block, KeyAt keyAt, int co
     const Key mask = above == 64 ? 0 : ~Key{0} << above;
     for (int bin = block.thread_rank(); bin < 256; bin += block.size()) scratch.bins[bin] = 0;
     block.sync();
-    for (int i = block.thread_rank(); i < count; i += block.size()) {
-      const Key key = keyAt(i);
+    forEachKey(block, keyAt, count, [&](Key key) {
       if ((key & mask) == prefix) atomicAdd(&scratch.bins[(key & ~mask) >> shift], 1u);
-    }
+    });
     block.sync();
     if (block.thread_rank() < 32) {
       // Lane l owns bins 255-8l down to 248-8l, so that an inclusive scan over lanes counts from the largest digit

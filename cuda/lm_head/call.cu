@@ -62,8 +62,8 @@ cudaError_t launchMerge(const MergeParams& params, cudaStream_t stream) {
   while (sortSize < params.k) sortSize *= 2;
   constexpr int kThreads = 1024;
   const int64_t blocks = params.rows * (params.logSumExp.terms == nullptr ? 1 : 2);
-  return launchDependent(mergeKernel<kThreads>, dim3(static_cast<unsigned>(blocks)),
-                         kThreads, sortSize * sizeof(Key), stream, params, sortSize);
+  return launchDependent(mergeKernel<kThreads>, dim3(static_cast<unsigned>(blocks)), kThreads, sortSize * sizeof(Key),
+                         stream, params, sortSize);
 }
 
 cudaError_t launchRows(const Plan& plan, void* scratchMemory, cudaStream_t stream) {

@@ -19,8 +19,8 @@ cudaError_t launchSweep(const Plan& plan, const SweepParams& params, const typen
                                          static_cast<int>(plan.gpu.sharedBytes)));
     allowedOn = plan.gpu.index;
   }
-  return launchDependent(kernel, dim3(plan.blocks, plan.rowGroups), Mainloop::kThreads,
-                         plan.sweepSharedBytes(), stream, params, mainloopParams);
+  return launchDependent(kernel, dim3(plan.blocks, plan.rowGroups), Mainloop::kThreads, plan.sweepSharedBytes(), stream,
+                         params, mainloopParams);
 }
 
 // visit(std::integral_constant<int, n>()) for the first n of these that serves `rows`, or the last.

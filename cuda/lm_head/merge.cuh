@@ -141,16 +141,14 @@ __global__ void __launch_bounds__(kThreads) mergeKernel(const __grid_constant__ 
     place += __shfl_xor_sync(0xffffffffu, place, 2);
     if (threadIdx.x % 4 == 0 && candidate < count && place < k) store(place, key);
   } else {
-    const Key bound = count > k ? boundOfLargest(
-                                      block, [keys](int i) { return keys[i]; }, count, k, scratch)
-                                : kWorstKey;
+    const auto keyAt = [keys](int i) { return keys[i]; };
+    const Key bound = count > k ? boundOfLargest(block, keyAt, count, k, scratch) : kWorstKey;
     if (threadIdx.x == 0) scratch.kept = 0;
     for (int i = k + threadIdx.x; i < sortSize; i += kThreads) best[i] = kWorstKey;
     block.sync();
-    for (int i = threadIdx.x; i < count; i += kThreads) {
-      const Key key = keys[i];
+    forEachKey(block, keyAt, count, [&](Key key) {
       if (key >= bound) best[atomicAdd(&scratch.kept, 1)] = key;
-    }
+    });
     clearRow(params.pool, row);
     block.sync();
     sortBestFirst<kThreads>(block, best, sortSize);

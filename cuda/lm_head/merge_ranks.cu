@@ -113,8 +113,8 @@ unsigned gridFor(int64_t elements) {
 
 cudaError_t launchMergeTopK(const MergeTopKArgs& args, cudaStream_t stream) {
   if (args.rows == 0 || args.k == 0) return cudaSuccess;
-  return launchDependent(mergeTopKKernel, dim3(gridFor(args.rows * args.ranks * args.k)), kThreads, 0,
-                         stream, args, TopKBlock::bytes(args.rows, args.k, args.logSumExp != nullptr));
+  return launchDependent(mergeTopKKernel, dim3(gridFor(args.rows * args.ranks * args.k)), kThreads, 0, stream, args,
+                         TopKBlock::bytes(args.rows, args.k, args.logSumExp != nullptr));
 }
 
 cudaError_t launchPadTopK(const float* values, const int32_t* indices, int64_t listSize, int64_t rows, int64_t k,

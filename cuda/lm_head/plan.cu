@@ -21,9 +21,10 @@ cudaError_t query(int index, GpuInfo* gpu) {
   return cudaSuccess;
 }
 
-// Where lists are in global memory: scratch memory that up to 64 rows take if it can be helped, and keys of a row and
-// block, which a warp's registers then hold. With more room, fewer orders of scores fill lists.
-constexpr int64_t kScratchBytesOf64Rows = 31 << 19, kGlobalListKeys = 256;
+// Where lists are in global memory: scratch memory that up to 64 rows take if it can be helped, of many results for the
+// lists alone; and keys of a row and block, which a warp's registers then hold. With more room, fewer orders of scores
+// fill lists, and those that do fill them less often.
+constexpr int64_t kScratchBytesOf64Rows = 31 << 19, kGlobalListKeys = 256, kManyResults = 512;
 
 // Keys of a row that a block never cuts off. Blocks get ids in turn, so a block's share of the k best is near
 // k / blocks, or where neighbours win together all of those that go to one block; with so much room nothing is lost.
@@ -94,10 +95,14 @@ cudaError_t Plan::make(const LmHeadTopKArgs& args, const Tuning& tuning, Plan* m
   } else {
     const auto keyBytes = static_cast<int64_t>(sizeof(Key));
     const int64_t scratch = kScratchBytesOf64Rows * std::max<int64_t>(1, args.rows / 64);
-    const int64_t others = static_cast<int64_t>(plan.variant->hiddenBytes(plan)) +
-                           args.rows * keyBytes * (poolKeys(std::min(keep, ids)) + kMaxPoolBlocks);
+    const int64_t others = plan.k > kManyResults
+                               ? 0
+                               : static_cast<int64_t>(plan.variant->hiddenBytes(plan)) +
+                                     args.rows * keyBytes * (poolKeys(std::min(keep, ids)) + kMaxPoolBlocks);
     const int64_t affordable = (scratch - others) / (args.rows * blocks * keyBytes);
-    plan.listCapacity = static_cast<int>(std::min({ids, kGlobalListKeys, affordable}));
+    // What is kept and a tile.
+    const int64_t enough = withSlack(static_cast<int>(keep)) + shape.tileVocab;
+    plan.listCapacity = static_cast<int>(std::min({ids, std::max(kGlobalListKeys, enough), affordable}));
     plan.listCapacity = static_cast<int>(std::max<int64_t>(plan.listCapacity, least));
   }
   if (tuning.listCapacity > 0)

@@ -99,7 +99,7 @@ class TopK {
       }
       if (agrees) {
         // Before anything is appended, blocks agree on thresholds; what does not reach them is left out by its key.
-        agreeWithOthers(true);
+        agreeWithOthers(true, true);
         syncWorkers<kThreads>();
         candidates = scored;
         agrees = false;
@@ -112,17 +112,18 @@ class TopK {
   }
 
   // All workers, behind a tile, of which `done` are done: tells other blocks now and then how good this one's scores
-  // are, and learns of theirs, then and one tile later. In the end hands the block's candidates to the pool. `seeded`:
+  // are, and learns of theirs. In the end hands the block's candidates to the pool. `seeded`:
   // whether seeds have told of the first tile.
   __device__ void endTile(int done, bool seeded, bool last) {
     if (params_.rescan) return;
     const bool tells = (done & (done - 1)) == 0 && !(done == 1 && seeded) && !(last && done > 1);
-    const bool learns = (done & (done - 1)) == 0 || ((done - 1) & (done - 2)) == 0 || last;
+    // Then and one tile later, when all have told.
+    const bool looks = (done & (done - 1)) == 0 || ((done - 1) & (done - 2)) == 0 || last;
 #pragma unroll 1
     for (Update step = Update::kPublish;; step = Update::kFlush) {
       if (step == Update::kFlush || (tells && agrees())) update(step);
       if (step == Update::kFlush) return;
-      if (learns && agrees()) agreeWithOthers(last && params_.fewTiles && !seeded);
+      if (agrees()) agreeWithOthers(looks, last && params_.fewTiles && !seeded);
       if (!last) return;
     }
   }
@@ -203,12 +204,13 @@ class TopK {
     return left;
   }
 
-  // All workers: learns thresholds from what blocks have published; of many rows, from leaders, and is one itself.
-  __device__ void agreeWithOthers(bool waits) {
+  // All workers: learns thresholds from what blocks have published, if it `looks`; of many rows, from leaders, and is
+  // one itself.
+  __device__ void agreeWithOthers(bool looks, bool waits) {
     const bool few = rows_ <= kWarps;
     const int first = few ? 0 : blockIdx.x, stride = few ? 1 : gridDim.x;
 #pragma unroll 1
-    for (int row = first + warpOfBlock() * stride; row < rows_; row += kWarps * stride) {
+    for (int row = first + warpOfBlock() * stride; looks && row < rows_; row += kWarps * stride) {
       if (threshold(row) == kAboveAllKeys) continue;
       const Key key = thresholdOfPublished(params_.pool, rowBegin_ + row, params_.k, waits);
       if (few) {
@@ -246,7 +248,8 @@ class TopK {
     const HeldKeys keys(listOf(row), all);
     const bool publishes = update == Update::kPublish, flushes = update == Update::kFlush;
     const int wanted = publishes ? params_.pool.publishedRank : params_.keep;
-    const int most = update == Update::kMakeRoom ? capacity_ - (capacity_ - wanted) / 2 : withSlack(wanted);
+    const int slack = withSlack(wanted);
+    const int most = update == Update::kMakeRoom ? min(slack, capacity_ - (capacity_ - wanted) / 2) : slack;
     Key bound = threshold(row) + 1;
     int count = countReaching(keys, bound);
     if (publishes ? all >= wanted : count > most) {

@@ -22,9 +22,11 @@ __device__ inline void triggerDependentLaunch() {
 }
 
 // Whether a kernel waits, as those do that are compiled for 9.0 or later; a GPU of that kind also runs others, which
-// the driver has made from older PTX. A thread asks once for each kernel and device, if it does not go to and fro.
-inline cudaError_t waitsForPreviousKernel(const void* kernel, bool* waits) {
-  static thread_local const void* known = nullptr;
+// the driver has made from older PTX. Asking takes long beside a launch: a thread remembers its last kernel of each
+// type.
+template <class... Parameters>
+cudaError_t waitsForPreviousKernel(void (*kernel)(Parameters...), bool* waits) {
+  static thread_local void (*known)(Parameters...) = nullptr;
   static thread_local int knownDevice = -1;
   static thread_local bool knownWaits = false;
   int device = 0;
@@ -42,7 +44,7 @@ template <class... Parameters>
 cudaError_t launchDependent(void (*kernel)(Parameters...), dim3 grid, unsigned threads, size_t sharedBytes,
                             cudaStream_t stream, Parameters... arguments) {
   bool waits = false;
-  RETURN_IF_ERROR(waitsForPreviousKernel(reinterpret_cast<const void*>(kernel), &waits));
+  RETURN_IF_ERROR(waitsForPreviousKernel(kernel, &waits));
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;

@@ -25,16 +25,16 @@ template <class Number, int kRowCount, int kWarpgroups, int kStages>
 class WgmmaDense : public OwnTiles {
  public:
   using Params = WgmmaParams;
-  static constexpr bool kJoined = sizeof(Number) == 2;  // see SplitTraits
+  static constexpr bool kJoined = kJoinsParts<Number>;
   static constexpr int kRows = kRowCount, kPartRows = 2 * (kJoined && kRows < 8 ? 8 : kRows),
                        kChunk = 128 / sizeof(Number);
   static constexpr int kTileVocab = kWarpgroups * kGroupIds, kSmallTileVocab = kGroupIds, kUnitIds = 16,
                        kSeedsOf = kRows >= 8 ? kTileVocab : 0;
   static constexpr bool kStartsEarly = true, kDealtTiles = true;
   // Where sums need more registers than an even share, a whole warpgroup of producers gives up its own.
-  static constexpr bool kMovesRegisters = kWarpgroups == 4;
+  static constexpr bool kMovesRegisters = kWarpgroups >= 3;
   // Together no more than the block is launched with, or it waits for ever.
-  static constexpr int kProducerRegisters = 24, kWorkerRegisters = 112;
+  static constexpr int kProducerRegisters = 24, kWorkerRegisters = kWarpgroups == 3 ? 160 : 112;
   static constexpr int kWorkers = kWarpgroups * 128, kThreads = kWorkers + (kMovesRegisters ? 128 : 32);
 
  private:

@@ -7,22 +7,31 @@
 
 namespace lm_head {
 
-// Few rows: small tiles balance better. Many rows: large tiles, so that parts are read less often for each weight.
+// Few rows: small tiles balance better. Many rows: large tiles, so that parts are read less often for each weight; but
+// with two sums a score, 64 rows need more registers than four warpgroups have.
 template <class Half, int kRows>
-using WgmmaHalfBase = WgmmaDense<Half, kRows, kRows <= 16 ? 2 : 4,
-                                 kRows <= 8    ? 8
-                                 : kRows == 16 ? 7
-                                               : 4>;
+constexpr int kHalfWarpgroups = kRows <= 16                         ? 2
+                                : kRows == 64 && !kJoinsParts<Half> ? 3
+                                                                    : 4;
 
-// The chain of a product is the same for every kRows: of 16 columns a step the high parts, then the low ones, kFlush
-// columns in the tensor core's own sum (which truncates; short chains keep that small), then a plain fp32 sum. One sum
-// for both parts: two would take so many registers that at 64 rows some of them went to memory and back.
+template <class Half, int kRows>
+using WgmmaHalfBase = WgmmaDense<Half, kRows, kHalfWarpgroups<Half, kRows>,
+                                 kRows <= 8                          ? 8
+                                 : kRows == 16                       ? 7
+                                 : kHalfWarpgroups<Half, kRows> == 3 ? 5
+                                                                     : 4>;
+
+// The chain of a product is the same for every kRows: 16 columns a step, kFlush columns in the tensor core's own sum
+// (which truncates; short chains keep that small), then a plain fp32 sum. With joined parts, of each step the high ones
+// and then the low ones go to the same sum: two would take so many registers that at 64 rows some of them went to
+// memory and back.
 template <class Half, int kRows>
 class WgmmaMainloop : public WgmmaHalfBase<Half, kRows> {
  public:
   using Base = WgmmaHalfBase<Half, kRows>;
-  using Base::Base, Base::splitRows, Base::kChunk, Base::kWorkers;
-  static constexpr int kColumns = Base::kPartRows / 2, kFlush = 256, kGroup = kFlush / kChunk;
+  using Base::Base, Base::splitRows, Base::kChunk, Base::kJoined, Base::kWorkers;
+  static constexpr int kColumns = kJoined ? Base::kPartRows / 2 : Base::kPartRows;  // of a product
+  static constexpr int kFlush = 256, kGroup = kFlush / kChunk;
 
   template <class Reductions>
   __device__ void scoreTile(const Tile& tile, Reductions& reductions) {
@@ -40,7 +49,7 @@ class WgmmaMainloop : public WgmmaHalfBase<Half, kRows> {
       }
     } else {
       multiplyTile(warpgroup, sums);
-      repairSums(lower, sums);
+      if constexpr (kJoined) repairSums(lower, sums);
     }
     emitSplit(reductions, splitRows(), ids, sums, warpOfBlock());
   }
@@ -67,13 +76,13 @@ class WgmmaMainloop : public WgmmaHalfBase<Half, kRows> {
   __device__ void multiply(float (&products)[kColumns / 2], uint64_t firstWeights, bool anew) {
     const uint32_t behind = next() * Base::kStageBytes;
     const uint64_t weights = descriptorBehind(firstWeights, behind),
-                   high = descriptorBehind(matrixDescriptor(this->chunkAt(0).parts), behind);
+                   parts = descriptorBehind(matrixDescriptor(this->chunkAt(0).parts), behind);
     fenceProducts();
 #pragma unroll
     for (int step = 0; step < kChunk / 16; ++step) {
-      const uint64_t a = descriptorBehind(weights, step * 32), b = descriptorBehind(high, step * 32);
+      const uint64_t a = descriptorBehind(weights, step * 32), b = descriptorBehind(parts, step * 32);
       WarpgroupProduct<Half, kColumns>::run(products, a, b, !anew || step > 0);
-      WarpgroupProduct<Half, kColumns>::run(products, a, descriptorBehind(b, kColumns * 128), 1);
+      if (kJoined) WarpgroupProduct<Half, kColumns>::run(products, a, descriptorBehind(b, kColumns * 128), 1);
     }
     commitProducts();
     waitForProducts<0>();
@@ -83,8 +92,13 @@ class WgmmaMainloop : public WgmmaHalfBase<Half, kRows> {
   static __device__ void addProducts(const float (&products)[kColumns / 2], float (&sums)[kRows / 4][2]) {
 #pragma unroll
     for (int i = 0; i < kRows / 4; ++i) {
-      sums[i][0] += products[4 * (i / 2) + i % 2];
-      sums[i][1] += products[4 * (i / 2) + 2 + i % 2];
+      for (int half = 0; half < 2; ++half) {
+        if constexpr (kJoined) {
+          sums[i][half] += products[4 * (i / 2) + 2 * half + i % 2];
+        } else {
+          sums[i][half] += joinParts<Half>(products[4 * i + 2 * half], products[4 * i + 2 * half + 1]);
+        }
+      }
     }
   }
 

@@ -25,13 +25,12 @@ struct SplitRow {
   int needsFp32;
 };
 
-// Number: the type of a part. kJoined: the products of both parts are added up in one sum, so that neither is scaled.
-// `splittable` is told the smallest magnitude that is not 0 and the largest.
-template <class Number, bool kJoined = false>
+// Number: the type of a part. `splittable` is told the smallest magnitude that is not 0 and the largest.
+template <class Number>
 struct SplitTraits;
 
-template <bool kJoined>
-struct SplitTraits<__nv_bfloat16, kJoined> {
+template <>
+struct SplitTraits<__nv_bfloat16> {
   static constexpr int kLowShift = 0;
   // bfloat16 has the exponents of float32, so nothing is scaled, but the low part needs 16 binades below.
   static __device__ bool splittable(float smallest, float largest) {
@@ -43,13 +42,12 @@ struct SplitTraits<__nv_bfloat16, kJoined> {
   static __device__ int64_t place(int64_t column) { return column; }
 };
 
-template <bool kJoined>
-struct SplitTraits<__half, kJoined> {
+template <>
+struct SplitTraits<__half> {
   // The largest element gets exponent 14, so its remainder is at most 2^3; 2^12 times that still fits.
-  static constexpr int kLowShift = kJoined ? 0 : 12;
+  static constexpr int kLowShift = 12;
   static __device__ bool splittable(float smallest, float largest) {
-    constexpr float kRange = kJoined ? 0x1p-22f : 0x1p-32f;
-    return smallest >= largest * kRange && (largest == 0.0f || (largest >= 0x1p-80f && largest <= 0x1p100f));
+    return smallest >= largest * 0x1p-32f && (largest == 0.0f || (largest >= 0x1p-80f && largest <= 0x1p100f));
   }
   static __device__ int exponent(float largest) { return largest == 0.0f ? 0 : ilogbf(largest) - 14; }
   static __device__ __half round(float x) { return __float2half_rn(x); }
@@ -59,7 +57,7 @@ struct SplitTraits<__half, kJoined> {
 
 // tf32, the 19 upper bits of a float32.
 template <>
-struct SplitTraits<float, false> {
+struct SplitTraits<float> {
   static constexpr int kLowShift = 0;
   static __device__ bool splittable(float smallest, float largest) {
     return smallest >= 0x1p-90f && largest <= 0x1p126f;
@@ -77,6 +75,13 @@ struct SplitTraits<float, false> {
     return column / 16 * 16 + i / 2 * 8 + i % 2 * 4 + lane;
   }
 };
+
+// Whether a main loop for 9.0 adds the products of both parts up in one sum, which needs half of the registers; only
+// where neither part is scaled.
+template <class Number>
+constexpr bool kJoinsParts = false;
+template <>
+inline constexpr bool kJoinsParts<__nv_bfloat16> = true;
 
 // Where a row's parts lie among those of all rows.
 struct PartsLayout {
@@ -104,7 +109,7 @@ struct PartsLayout {
 template <class Number, bool kJoined>
 __global__ void splitHiddenKernel(const float* hidden, int64_t rows, int64_t hiddenSize, int64_t partsStride,
                                   PartsLayout layout, Number* parts, SplitRow* splitRows, RowPool pool) {
-  using Traits = SplitTraits<Number, kJoined>;
+  using Traits = SplitTraits<Number>;
   triggerDependentLaunch();
   const PartsLayout::Place place = layout.at<kJoined>(blockIdx.x);
   const int64_t row = place.row < 0 ? rows : place.row;

@@ -8,9 +8,8 @@
 
 namespace lm_head {
 
-// 16-bit heads add both parts' products up in one sum.
 template <class Number>
-using Sm90Hidden = SplitHidden<Number, sizeof(Number) == 2>;
+using Sm90Hidden = SplitHidden<Number, kJoinsParts<Number>>;
 
 template <class Visit>
 auto visitSm90Rows(int64_t rows, Visit visit) {

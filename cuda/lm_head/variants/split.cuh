@@ -10,7 +10,7 @@ inline int64_t partsStride(const LmHeadTopKArgs& args) {
   return (args.hiddenSize + kPartsMultiple - 1) / kPartsMultiple * kPartsMultiple;
 }
 
-// Parts of whole row groups, then how each row was split. kJoined: see SplitTraits.
+// Parts of whole row groups, then how each row was split. kJoined: see kJoinsParts.
 template <class Number, bool kJoined = false>
 struct SplitHidden {
   static int slots(const Plan& plan) {

@@ -14,20 +14,18 @@ class WgmmaMainloop;
 
 struct WgmmaParams {
   CUtensorMap weight;  // boxes of kGroupIds ids x kChunk columns
-  CUtensorMap parts;   // boxes of a row group's parts x kChunk
+  CUtensorMap parts;   // boxes of kColumns part columns x kChunk
   const SplitRow* splitRows;
 };
 
-// kWarpgroups warpgroups, each a group of 64 ids of the tile against kPartRows columns of hi/lo parts, two a row. A
+// kWarpgroups warpgroups, each a group of 64 ids of the tile against kColumns columns of hi/lo parts, two a row. A
 // stage of shared memory holds a chunk: columns that span 128 bytes, a row of TMA's swizzle pattern, of the tile's
 // weights and of parts. One thread copies, as far ahead as there are free stages; the workers release them.
 template <class Number, int kRowCount, int kWarpgroups, int kStages>
 class WgmmaDense : public OwnTiles {
  public:
   using Params = WgmmaParams;
-  static constexpr bool kJoined = kJoinsParts<Number>;
-  static constexpr int kRows = kRowCount, kPartRows = 2 * (kJoined && kRows < 8 ? 8 : kRows),
-                       kChunk = 128 / sizeof(Number);
+  static constexpr int kRows = kRowCount, kColumns = 2 * kRows, kChunk = 128 / sizeof(Number);
   static constexpr int kTileVocab = kWarpgroups * kGroupIds, kSmallTileVocab = kGroupIds, kUnitIds = 16,
                        kSeedsOf = kRows >= 8 ? kTileVocab : 0;
   static constexpr bool kStartsEarly = true, kDealtTiles = true;
@@ -38,7 +36,7 @@ class WgmmaDense : public OwnTiles {
   static constexpr int kWorkers = kWarpgroups * 128, kThreads = kWorkers + (kMovesRegisters ? 128 : 32);
 
  private:
-  static constexpr int kWeightBytes = kTileVocab * 128, kPartBytes = kPartRows * 128;
+  static constexpr int kWeightBytes = kTileVocab * 128, kPartBytes = kColumns * 128;
 
  protected:
   static constexpr int kStageBytes = kWeightBytes + kPartBytes;
@@ -72,8 +70,7 @@ class WgmmaDense : public OwnTiles {
     const Tiling& tiling = sweep_.tiling;
     if (threadIdx.x != kWorkers || blockIdx.x >= tiling.tiles) return;
     // Weights come before the kernel in front, which makes parts, has ended.
-    const int chunks = this->chunks(), early = min(kStages, chunks),
-              firstPart = static_cast<int>(rows().begin / kRows) * kPartRows;
+    const int chunks = this->chunks(), early = min(kStages, chunks), firstPart = static_cast<int>(2 * rows().begin);
     for (int chunk = 0; chunk < early; ++chunk) copyWeights(tiling.at(blockIdx.x), chunk, chunk);
     waitForPreviousKernel();
     for (int64_t index = blockIdx.x; index < tiling.tiles; index += gridDim.x) {

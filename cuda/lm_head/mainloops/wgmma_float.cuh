@@ -19,8 +19,7 @@ template <int kRows>
 class WgmmaMainloop<float, kRows> : public WgmmaFloatBase<kRows> {
  public:
   using Base = WgmmaFloatBase<kRows>;
-  using Base::Base, Base::splitRows, Base::kChunk, Base::kWorkers;
-  static constexpr int kColumns = Base::kPartRows;
+  using Base::Base, Base::splitRows, Base::kChunk, Base::kColumns, Base::kWorkers;
   // Columns in the tensor core's own sum, which truncates, before a plain fp32 addition.
   static constexpr int kFlush = 128;
 

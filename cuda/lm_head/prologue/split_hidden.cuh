@@ -76,46 +76,18 @@ struct SplitTraits<float> {
   }
 };
 
-// Whether a main loop for 9.0 adds the products of both parts up in one sum, which needs half of the registers; only
-// where neither part is scaled.
+// Splits hidden rows into parts [2 * gridDim.x, partsStride]: column 2r holds the high parts of row r, 2r+1 the low
+// ones. A block a row; rows behind the last one and columns behind hiddenSize become zeros. Also empties the row's
+// pool.
 template <class Number>
-constexpr bool kJoinsParts = false;
-template <>
-inline constexpr bool kJoinsParts<__nv_bfloat16> = true;
-
-// Where a row's parts lie among those of all rows.
-struct PartsLayout {
-  int rowsPerBlock;  // rows of a group
-  int slots;         // joined: rows that a group has room for, a multiple of 8; else rowsPerBlock
-
-  struct Place {
-    int64_t row;  // -1: the slot is behind the group's rows
-    int64_t high, low;
-  };
-
-  // Of a block of the prologue, one a slot. Parts that are not joined are neighbours. Joined ones are columns of two
-  // products: all high ones of a group, then all low ones, in the order of a fragment's rows, see fragment.cuh.
-  template <bool kJoined>
-  __device__ Place at(int64_t block) const {
-    if (!kJoined) return {block, 2 * block, 2 * block + 1};
-    const int slot = static_cast<int>(block % slots), column = slot / 8 * 8 + 2 * (slot % 4) + slot / 4 % 2;
-    const int64_t group = block / slots, high = 2 * group * slots + column;
-    return {slot < rowsPerBlock ? group * rowsPerBlock + slot : -1, high, high + slots};
-  }
-};
-
-// Splits hidden rows into parts. A block a slot; slots without a row and columns behind hiddenSize become zeros. Also
-// empties the row's pool.
-template <class Number, bool kJoined>
 __global__ void splitHiddenKernel(const float* hidden, int64_t rows, int64_t hiddenSize, int64_t partsStride,
-                                  PartsLayout layout, Number* parts, SplitRow* splitRows, RowPool pool) {
+                                  Number* parts, SplitRow* splitRows, RowPool pool) {
   using Traits = SplitTraits<Number>;
   triggerDependentLaunch();
-  const PartsLayout::Place place = layout.at<kJoined>(blockIdx.x);
-  const int64_t row = place.row < 0 ? rows : place.row;
+  const int64_t row = blockIdx.x;
   if (row < rows) clearRow(pool, row);
-  Number* high = parts + place.high * partsStride;
-  Number* low = parts + place.low * partsStride;
+  Number* high = parts + 2 * row * partsStride;
+  Number* low = high + partsStride;
   const float* source = hidden + row * hiddenSize;
 
   float largest = 0.0f, smallest = INFINITY;

@@ -8,9 +8,6 @@
 
 namespace lm_head {
 
-template <class Number>
-using Sm90Hidden = SplitHidden<Number, kJoinsParts<Number>>;
-
 template <class Visit>
 auto visitSm90Rows(int64_t rows, Visit visit) {
   return visitRows<4, 8, 16, 32, 64>(rows, visit);
@@ -30,7 +27,7 @@ cudaError_t sm90Sweep(const Plan& plan, const SweepParams& sweep, const void* hi
   return visitSm90Rows(plan.shape.rowsPerBlock, [&](auto count) {
     using Mainloop = WgmmaMainloop<Number, decltype(count)::value>;
     const LmHeadTopKArgs& args = plan.args;
-    const SplitParams split = Sm90Hidden<Number>::params(plan, hidden);
+    const SplitParams split = SplitHidden<Number>::params(plan, hidden);
     WgmmaParams params{};
     params.splitRows = split.splitRows;
     // Calls mostly come with the same weights, and often with the same scratch memory.
@@ -38,7 +35,7 @@ cudaError_t sm90Sweep(const Plan& plan, const SweepParams& sweep, const void* hi
     RETURN_IF_ERROR(weightMap.get({args.weight, args.vocabSize, args.weightRowStride, kGroupIds, Mainloop::kChunk},
                                   &params.weight));
     RETURN_IF_ERROR(partsMap.get(
-        {split.parts, Sm90Hidden<Number>::partRows(plan), split.partsStride, Mainloop::kPartRows, Mainloop::kChunk},
+        {split.parts, 2 * SplitHidden<Number>::partRows(plan), split.partsStride, Mainloop::kColumns, Mainloop::kChunk},
         &params.parts));
     return launchSweep<Mainloop, Fp32RowsMainloop<Load, Mainloop::kWorkers>>(plan, sweep, params, stream);
   });

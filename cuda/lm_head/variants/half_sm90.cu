@@ -12,7 +12,7 @@ bool supportsHalf(const LmHeadTopKArgs& args, const GpuInfo& gpu, Path path) {
 }
 
 template <class Half>
-constexpr Variant kHalf{supportsHalf<Half>, sm90Shape<Half>, Sm90Hidden<Half>::bytes, Sm90Hidden<Half>::prepare,
+constexpr Variant kHalf{supportsHalf<Half>, sm90Shape<Half>, SplitHidden<Half>::bytes, SplitHidden<Half>::prepare,
                         sm90Sweep<Half, LoadHalf<Half>>};
 
 }  // namespace

@@ -10,14 +10,11 @@ inline int64_t partsStride(const LmHeadTopKArgs& args) {
   return (args.hiddenSize + kPartsMultiple - 1) / kPartsMultiple * kPartsMultiple;
 }
 
-// Parts of whole row groups, then how each row was split. kJoined: see kJoinsParts.
-template <class Number, bool kJoined = false>
+// Parts of whole row groups, then how each row was split.
+template <class Number>
 struct SplitHidden {
-  static int slots(const Plan& plan) {
-    return kJoined ? (plan.shape.rowsPerBlock + 7) / 8 * 8 : plan.shape.rowsPerBlock;
-  }
-  static int64_t partRows(const Plan& plan) { return 2 * static_cast<int64_t>(plan.rowGroups) * slots(plan); }
-  static size_t partBytes(const Plan& plan) { return partRows(plan) * partsStride(plan.args) * sizeof(Number); }
+  static int64_t partRows(const Plan& plan) { return static_cast<int64_t>(plan.rowGroups) * plan.shape.rowsPerBlock; }
+  static size_t partBytes(const Plan& plan) { return 2 * partRows(plan) * partsStride(plan.args) * sizeof(Number); }
   static size_t bytes(const Plan& plan) { return partBytes(plan) + plan.args.rows * sizeof(SplitRow); }
 
   static SplitParams params(const Plan& plan, const void* hidden) {
@@ -27,9 +24,9 @@ struct SplitHidden {
 
   static cudaError_t prepare(const Plan& plan, const RowPool& pool, void* hidden, cudaStream_t stream) {
     const LmHeadTopKArgs& args = plan.args;
-    splitHiddenKernel<Number, kJoined><<<static_cast<unsigned>(partRows(plan) / 2), 256, 0, stream>>>(
-        args.hidden, args.rows, args.hiddenSize, partsStride(args), PartsLayout{plan.shape.rowsPerBlock, slots(plan)},
-        static_cast<Number*>(hidden), const_cast<SplitRow*>(params(plan, hidden).splitRows), pool);
+    splitHiddenKernel<Number><<<static_cast<unsigned>(partRows(plan)), 256, 0, stream>>>(
+        args.hidden, args.rows, args.hiddenSize, partsStride(args), static_cast<Number*>(hidden),
+        const_cast<SplitRow*>(params(plan, hidden).splitRows), pool);
     return cudaGetLastError();
   }
 };

@@ -105,6 +105,11 @@ export class TensorParallelGroup {
     this.joined?.native.closeTensorParallelGroup(this.joined.handle);
   }
 
+  /** `close`, for `using group = TensorParallelGroup.fromEnv()`. */
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
   get isClosed(): boolean {
     return this.closed;
   }

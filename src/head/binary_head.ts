@@ -18,13 +18,13 @@ export interface BinaryHeadParts {
 
 export interface BinaryHeadSource {
   /** int32 [vocabSize, hiddenSize / 32]: bit b of word w is column 32w+b; set means +1, clear means -1. */
-  bits: tf.Tensor2D | tf.TensorLike;
+  bits: tf.Tensor | tf.TensorLike;
   /** float32 [vocabSize, hiddenSize / groupSize], rounded to float16 here. */
-  scales: tf.Tensor2D | tf.TensorLike;
+  scales: tf.Tensor | tf.TensorLike;
   /** Columns that share a scale: a multiple of 32 that divides hiddenSize, at most 32,768. Default 128. */
   groupSize?: number;
   /** float32 [vocabSize], added to the scores in float32. */
-  bias?: tf.Tensor1D | tf.TensorLike;
+  bias?: tf.Tensor | tf.TensorLike;
 }
 
 export type BinarizeHeadOptions = Pick<BinaryHeadSource, 'groupSize' | 'bias'>;
@@ -50,7 +50,7 @@ export function binaryHead(op: string, source: BinaryHeadSource): HeadData {
 }
 
 /** See `LmHead.binarize`. Call it within a tidy. */
-export function binarizedHead(op: string, weight: tf.Tensor2D | tf.TensorLike, options: BinarizeHeadOptions): HeadData {
+export function binarizedHead(op: string, weight: tf.Tensor | tf.TensorLike, options: BinarizeHeadOptions): HeadData {
   checkOptions(op, options, ['groupSize', 'bias']);
   const { groupSize = DEFAULT_GROUP_SIZE, bias } = options;
   checkGroupSize(op, groupSize);

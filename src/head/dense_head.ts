@@ -14,14 +14,14 @@ export interface DenseHeadOptions {
   /** Whether `weight` is [hiddenSize, vocabSize]. Default false. */
   transposed?: boolean;
   /** float32 [vocabSize], added to the scores in float32. */
-  bias?: tf.Tensor1D | tf.TensorLike;
+  bias?: tf.Tensor | tf.TensorLike;
 }
 
 /** Elements that a check of weights looks at in one go, so that it needs little memory. */
 const CHECK_ELEMENTS = 1 << 24;
 
 /** See `LmHead.dense`. Call it within a tidy. */
-export function denseHead(op: string, weight: tf.Tensor2D | tf.TensorLike, options: DenseHeadOptions): HeadData {
+export function denseHead(op: string, weight: tf.Tensor | tf.TensorLike, options: DenseHeadOptions): HeadData {
   checkOptions(op, options, ['dtype', 'transposed', 'bias']);
   const { dtype: format = 'float32', transposed = false, bias } = options;
   if (!['float32', 'bfloat16', 'float16'].includes(format)) {
@@ -45,7 +45,7 @@ export function denseHead(op: string, weight: tf.Tensor2D | tf.TensorLike, optio
 export function toWeight(
   op: string,
   argument: string,
-  weight: tf.Tensor2D | tf.TensorLike,
+  weight: tf.Tensor | tf.TensorLike,
   transposed: boolean,
 ): { matrix: tf.Tensor2D; vocabSize: number; hiddenSize: number } {
   const layout = transposed ? '[hidden, vocabulary]' : '[vocabulary, hidden]';

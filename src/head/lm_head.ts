@@ -64,7 +64,7 @@ export class LmHead implements HeadData, HeadPlace {
    * @throws Error on a wrong shape or dtype, a disposed tensor, an unknown option, or a finite weight that overflows
    *     the 16-bit type.
    */
-  static dense(weight: tf.Tensor2D | tf.TensorLike, options: DenseHeadOptions = {}): LmHead {
+  static dense(weight: tf.Tensor | tf.TensorLike, options: DenseHeadOptions = {}): LmHead {
     return LmHead.make(() => denseHead('LmHead.dense', weight, options));
   }
 
@@ -90,7 +90,7 @@ export class LmHead implements HeadData, HeadPlace {
    * @throws Error on a wrong shape or dtype, a disposed tensor, an unknown option, a groupSize out of range, a hiddenSize
    *     that is not a multiple of 32 and groupSize, or a group whose mean is not finite or overflows float16.
    */
-  static binarize(weight: tf.Tensor2D | tf.TensorLike, options: BinarizeHeadOptions = {}): LmHead {
+  static binarize(weight: tf.Tensor | tf.TensorLike, options: BinarizeHeadOptions = {}): LmHead {
     return LmHead.make(() => binarizedHead('LmHead.binarize', weight, options));
   }
 
@@ -129,7 +129,7 @@ export class LmHead implements HeadData, HeadPlace {
    *     with 'binary'); `groupSize` (default 128, only with 'binary').
    * @throws Error on a number out of range or an unknown option, and as `dense` or `binarize` does.
    */
-  static shard(weight: tf.Tensor2D | tf.TensorLike, options: ShardHeadOptions): LmHead {
+  static shard(weight: tf.Tensor | tf.TensorLike, options: ShardHeadOptions): LmHead {
     return LmHead.make(() => shardHead('LmHead.shard', weight, options));
   }
 
@@ -161,6 +161,11 @@ export class LmHead implements HeadData, HeadPlace {
   /** Frees the head's memory; calling it again does nothing. */
   dispose(): void {
     for (const tensor of presentTensors(this.tensors)) tensor.dispose();
+  }
+
+  /** `dispose`, for `using head = LmHead.dense(...)`. */
+  [Symbol.dispose](): void {
+    this.dispose();
   }
 
   /** Keeps clones of the tensors that `build` returns; whatever else it makes ends here, also when it throws. */

@@ -18,7 +18,7 @@ export interface ShardHeadOptions extends ShardRangeOptions, BinarizeHeadOptions
 /** See `LmHead.shard`. Call it within a tidy. */
 export function shardHead(
   op: string,
-  weight: tf.Tensor2D | tf.TensorLike,
+  weight: tf.Tensor | tf.TensorLike,
   options: ShardHeadOptions,
 ): HeadData & HeadPlace {
   checkOptions(op, options, ['rank', 'worldSize', 'multipleOf', 'format', 'bias', 'transposed', 'groupSize']);

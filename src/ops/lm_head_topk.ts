@@ -22,7 +22,7 @@ import {
 
 export interface LmHeadTopKOptions {
   /** float32 [vocabSize], added to the scores in float32. Not together with a head that has a bias of its own. */
-  bias?: tf.Tensor1D | tf.TensorLike;
+  bias?: tf.Tensor | tf.TensorLike;
   /** Whether a plain matrix `head` is [hiddenSize, vocabSize]. Default false. Not together with an `LmHead`. */
   transposeWeight?: boolean;
   /** Added to every id that is returned: the first id of this part of a vocabulary. Default: the head's, which is mostly 0. */
@@ -107,19 +107,19 @@ export type LmHeadTopKLogSumExpResult = Required<LmHeadTopKResult>;
  */
 export function lmHeadTopK(
   hidden: tf.Tensor | tf.TensorLike,
-  head: LmHead | tf.Tensor2D | tf.TensorLike,
+  head: LmHead | tf.Tensor | tf.TensorLike,
   k: number,
   options: LmHeadTopKOptions & { logSumExp: true },
 ): LmHeadTopKLogSumExpResult;
 export function lmHeadTopK(
   hidden: tf.Tensor | tf.TensorLike,
-  head: LmHead | tf.Tensor2D | tf.TensorLike,
+  head: LmHead | tf.Tensor | tf.TensorLike,
   k: number,
   options?: LmHeadTopKOptions,
 ): LmHeadTopKResult;
 export function lmHeadTopK(
   hidden: tf.Tensor | tf.TensorLike,
-  head: LmHead | tf.Tensor2D | tf.TensorLike,
+  head: LmHead | tf.Tensor | tf.TensorLike,
   k: number,
   options: LmHeadTopKOptions = {},
 ): LmHeadTopKResult {
@@ -131,7 +131,7 @@ export function topKOfHead(
   op: string,
   headArgument: string,
   hidden: tf.Tensor | tf.TensorLike,
-  head: LmHead | tf.Tensor2D | tf.TensorLike,
+  head: LmHead | tf.Tensor | tf.TensorLike,
   k: number,
   options: LmHeadTopKOptions,
 ): LmHeadTopKResult {
@@ -158,7 +158,7 @@ function isReady(input: unknown): boolean {
 }
 
 /** The largest k of a group's call: of the whole vocabulary, where the head knows its size. */
-function largestK(head: LmHead | tf.Tensor2D | tf.TensorLike, rows: number): number {
+function largestK(head: LmHead | tf.Tensor | tf.TensorLike, rows: number): number {
   return (head instanceof LmHead ? head.wholeVocabSize : undefined) ?? largestShardedK(rows);
 }
 
@@ -202,7 +202,7 @@ function emptyResult(leading: number[], k: number, logSumExp: boolean): LmHeadTo
 function resolveHead(
   op: string,
   argument: string,
-  head: LmHead | tf.Tensor2D | tf.TensorLike,
+  head: LmHead | tf.Tensor | tf.TensorLike,
   { bias, transposeWeight: transposed }: LmHeadTopKOptions,
 ): HeadData {
   if (head instanceof LmHead) {

@@ -6,7 +6,7 @@ import { checkInner, checkInteger, checkOptions, fail, shapeText, toTensor } fro
 
 export interface LmHeadTopKBinaryOptions {
   /** float32 [vocabSize], added to the scores in float32. */
-  bias?: tf.Tensor1D | tf.TensorLike;
+  bias?: tf.Tensor | tf.TensorLike;
   /** Columns that share a scale: a multiple of 32 that divides hiddenSize, at most 32,768. Default 128. */
   groupSize?: number;
   /** How many results; an integer in [0, vocabSize]. Default 50. */
@@ -42,8 +42,8 @@ const LARGEST_Q = 127;
 export function lmHeadTopKBinary(
   actQ: tf.Tensor | tf.TensorLike,
   actScale: tf.Tensor | tf.TensorLike,
-  bits: tf.Tensor2D | tf.TensorLike,
-  scales: tf.Tensor2D | tf.TensorLike,
+  bits: tf.Tensor | tf.TensorLike,
+  scales: tf.Tensor | tf.TensorLike,
   options: LmHeadTopKBinaryOptions = {},
 ): LmHeadTopKResult {
   const op = 'lmHeadTopKBinary';

@@ -19,7 +19,7 @@ import { topKOfHead } from './lm_head_topk';
  */
 export function lmHeadTopKDense(
   hidden: tf.Tensor | tf.TensorLike,
-  weight: tf.Tensor2D | tf.TensorLike,
+  weight: tf.Tensor | tf.TensorLike,
   k = 50,
 ): LmHeadTopKResult {
   return topKOfHead('lmHeadTopKDense', 'weight', hidden, weight, k, {});

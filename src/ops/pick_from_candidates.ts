@@ -19,7 +19,7 @@ import { fail, shapeText, toTensor } from '../common/validate';
  *
  * @doc {heading: 'Operations', subheading: 'Evaluation'}
  */
-export function pickFromCandidates(candidates: tf.Tensor3D | tf.TensorLike): tf.Tensor1D {
+export function pickFromCandidates(candidates: tf.Tensor | tf.TensorLike): tf.Tensor1D {
   const op = 'pickFromCandidates';
   return tf.tidy(op, () => {
     const $candidates = toTensor<tf.Tensor3D>(op, 'candidates', candidates, 'int32');

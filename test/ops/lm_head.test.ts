@@ -126,6 +126,31 @@ describeEachBackend('LmHead', (backend) => {
     expect(tf.memory().numDataBuffers).toBe(numDataBuffers - 1);
   });
 
+  it('takes matrices whose rank the type does not tell, as layer.getWeights() returns them', () => {
+    const weight: tf.Tensor = tf.tensor([1, 2, 3, 4], [2, 2]);
+    const bias: tf.Tensor = tf.tensor([0, -3]);
+    tf.tidy(() => {
+      const head = LmHead.dense(weight, { bias });
+      expect(Array.from(lmHeadTopK([[1, 1]], head, 1).indices.dataSync())).toEqual([1]);
+      expect(Array.from(lmHeadTopK([[1, 1]], weight, 1, { bias }).values.dataSync())).toEqual([4]);
+      expect(() => lmHeadTopK([[1, 1]], bias, 1)).toThrow("argument 'head' must have shape [vocabulary, hidden]");
+      head.dispose();
+    });
+    tf.dispose([weight, bias]);
+  });
+
+  it('ends with the block that uses it', () => {
+    const { numTensors } = tf.memory();
+    let outside: LmHead;
+    {
+      using head = LmHead.dense([[1, 2]], { bias: [3] });
+      outside = head;
+      expect(outside.isDisposed).toBe(false);
+    }
+    expect(outside.isDisposed).toBe(true);
+    expect(tf.memory().numTensors).toBe(numTensors);
+  });
+
   it('keeps bits, and rounds scales to float16', () => {
     const [vocabSize, hiddenSize, groupSize] = [4, 96, 32];
     const bits = packSigns(randomSigns(vocabSize * hiddenSize, 3));

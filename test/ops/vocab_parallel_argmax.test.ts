@@ -23,7 +23,7 @@ function bothWays(shards: tf.Tensor2D[], vocabStart = 0): number[][] {
     start += shard.shape[1];
     return candidates;
   });
-  return [whole, ids(pickFromCandidates(tf.stack(perRank) as tf.Tensor3D))];
+  return [whole, ids(pickFromCandidates(tf.stack(perRank)))];
 }
 
 describeEachBackend('vocabParallelArgmax', (backend) => {
@@ -221,7 +221,7 @@ describeEachBackend('vocabParallelArgmax', (backend) => {
         [3, 4],
         [4, 4],
       ].map((row, rank) => localArgmaxCandidates([row], { vocabStart: 2 * rank }));
-      const pick = (order: number[]) => ids(pickFromCandidates(tf.stack(order.map((i) => parts[i])) as tf.Tensor3D));
+      const pick = (order: number[]) => ids(pickFromCandidates(tf.stack(order.map((i) => parts[i]))));
       expect([pick([0, 1, 2]), pick([2, 1, 0]), pick([1, 2, 0])]).toEqual([[3], [3], [3]]);
     });
   });

@@ -265,11 +265,20 @@ describe('ops with a TensorParallelGroup', () => {
     expect(tf.memory().numTensors).toBe(numTensors);
   });
 
+  it('close a group with the block that uses it', () => {
+    {
+      using group = create();
+      expect(group.isClosed).toBe(false);
+    }
+    expect(native.closeTensorParallelGroup.mock.calls as unknown[][]).toEqual([[7]]);
+  });
+
   it('refuse a group that is closed', () => {
     const group = create();
     const { numTensors } = tf.memory();
     group.close();
     group.close();
+    group[Symbol.dispose]();
     expect(native.closeTensorParallelGroup.mock.calls as unknown[][]).toEqual([[7]]);
     expect(group.isClosed).toBe(true);
     expect(() => topK(group)).toThrow("Error in lmHeadTopK: argument 'group' must be a group that is open");

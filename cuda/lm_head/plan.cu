@@ -26,6 +26,10 @@ cudaError_t query(int index, GpuInfo* gpu) {
 // fill lists, and those that do fill them less often.
 constexpr int64_t kScratchBytesOf64Rows = 31 << 19, kGlobalListKeys = 256, kManyResults = 512;
 
+// Beside what it keeps, a list has room at least for what a warp appends at once, 16 keys, when half of it is filled
+// again.
+constexpr int64_t kLeastRoom = 40;
+
 // Keys of a row that a block never cuts off. Blocks get ids in turn, so a block's share of the k best is near
 // k / blocks, or where neighbours win together all of those that go to one block; with so much room nothing is lost.
 int keysToKeep(int64_t k, int64_t blocks, const Tiling& tiling) {
@@ -87,8 +91,7 @@ cudaError_t Plan::make(const LmHeadTopKArgs& args, const Tuning& tuning, Plan* m
   const int64_t fits =
       static_cast<int64_t>(plan.gpu.sharedBytes - shape.sharedBytes - shape.reductionBytes(0, logSums)) /
       static_cast<int64_t>(shape.rowsPerBlock * sizeof(Key));
-  // Beside what it keeps, a list has room for what a warp appends at once, 16 keys, when half of it is filled again.
-  const int64_t least = std::min(ids, keep + 40);
+  const int64_t least = std::min(ids, keep + kLeastRoom);
   plan.sharedLists = fits >= least;
   if (plan.sharedLists) {
     plan.listCapacity = static_cast<int>(std::min(fits, ids));
@@ -106,8 +109,8 @@ cudaError_t Plan::make(const LmHeadTopKArgs& args, const Tuning& tuning, Plan* m
     plan.listCapacity = static_cast<int>(std::max<int64_t>(plan.listCapacity, least));
   }
   if (tuning.listCapacity > 0)
-    plan.listCapacity =
-        static_cast<int>(std::min<int64_t>(plan.listCapacity, std::max<int64_t>(tuning.listCapacity, keep + 40)));
+    plan.listCapacity = static_cast<int>(
+        std::min<int64_t>(plan.listCapacity, std::max<int64_t>(tuning.listCapacity, keep + kLeastRoom)));
   plan.listsMayFill = plan.listCapacity < ids;
   // A list that holds all ids is handed over as it is, or as much of it as can be wanted.
   if (!plan.listsMayFill && tuning.keep == 0) keep = std::min<int64_t>(plan.k, ids);

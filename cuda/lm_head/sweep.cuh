@@ -2,13 +2,12 @@
 // sums of a tile, the epilogue scores of them, and reductions keep what is wanted.
 //
 // A main loop has: `Params`; kThreads, of which the first kWorkers score, and the others only copy; kTileVocab,
-// kSmallTileVocab, kUnitIds (see MainloopShape), kSeedsOf (see
-// TopK); a constructor that all threads run, with the shared memory and the
-// block's rows, and `sharedBytes()`, a multiple of 8; kStartsEarly: whether that runs before the kernel in front has
-// ended: then `startWork()` waits for it, and `produce()` where it must; `produce()`, all that the threads behind the
-// workers do; `startWork()`, what workers do first; `scoreTile(tile, reductions)`, which all workers call, and which
-// emits the same number of fragments in each of them; whether it `serves(row)`; and `tileAfter(index)`, the next tile
-// of this block.
+// kSmallTileVocab, kUnitIds (see MainloopShape), kSeedsOf (see TopK); a constructor that all threads run, with the
+// shared memory and the block's rows, and `sharedBytes()`, a multiple of 8; kStartsEarly: whether that runs before the
+// kernel in front has ended: then `startWork()` waits for it, and `produce()` where it must; `produce()`, all that the
+// threads behind the workers do; `startWork()`, what workers do first; `scoreTile(tile, reductions)`, which all workers
+// call, and which emits the same number of fragments in each of them; whether it `serves(row)`; and `tileAfter(index)`,
+// the next tile of this block.
 #pragma once
 
 #include <type_traits>

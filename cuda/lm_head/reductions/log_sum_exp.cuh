@@ -104,8 +104,6 @@ class LogSumExp {
   __device__ LogSumExp(const LogSumExpParams& params, unsigned char* shared, const BlockRows& rows)
       : params_(params), units_(reinterpret_cast<LogSumTerm*>(shared)), rows_(rows) {}
 
-  __device__ bool wanted() const { return params_.terms != nullptr; }
-
   // A warp: the scores of a fragment, -inf where there is none; `unit` is its place in the tile, and a bit of
   // `scoredRows` tells for each i whether this lane's row 4i + t has scores.
   template <int kPairs>

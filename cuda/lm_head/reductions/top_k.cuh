@@ -112,8 +112,8 @@ class TopK {
   }
 
   // All workers, behind a tile, of which `done` are done: tells other blocks now and then how good this one's scores
-  // are, and learns of theirs. In the end hands the block's candidates to the pool. `seeded`:
-  // whether seeds have told of the first tile.
+  // are, and learns of theirs. In the end hands the block's candidates to the pool. `seeded`: whether seeds have told
+  // of the first tile.
   __device__ void endTile(int done, bool seeded, bool last) {
     if (params_.rescan) return;
     const bool tells = (done & (done - 1)) == 0 && !(done == 1 && seeded) && !(last && done > 1);

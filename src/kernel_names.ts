@@ -4,12 +4,8 @@ import type { NamedTensorInfoMap, TensorInfo } from '@tensorflow/tfjs-core';
 export type DenseFormat = 'float32' | 'bfloat16' | 'float16';
 export type HeadFormat = DenseFormat | 'binary';
 
-/**
- * Scores of `hidden` against every row of the head, and the best `k` of them; outputs [values, indices], float32 and int32
- * [..., k]; with `logSumExp` also float32 [...], and with `logSumState` int32 [..., 12].
- */
-export const LmHeadTopK = 'LmHeadTopK';
-export interface LmHeadTopKInputs extends NamedTensorInfoMap {
+/** What kernels that score a head are given: hidden, the head, and what the options of a call make of a score. */
+export interface LmHeadInputs extends NamedTensorInfoMap {
   /** [..., hiddenSize] float32, of rank 1 or higher. */
   hidden: TensorInfo;
   /**
@@ -24,20 +20,44 @@ export interface LmHeadTopKInputs extends NamedTensorInfoMap {
    * multiplied by; without it, the kernel quantizes `hidden` as `QuantizeActivations` does.
    */
   hiddenScale?: TensorInfo;
-  /** float32 [vocabSize]. */
+  // Of the following, what stands before the last dimension multiplies to 1, for all rows alike, or to the number of rows;
+  // of softCap and scale, all of it does. Ids are those that are returned.
+  /** float32 [vocabSize] or [rows, vocabSize]. */
   bias?: TensorInfo;
+  /** float32 [1] or [rows]: cap * tanh(score / cap). */
+  softCap?: TensorInfo;
+  /** float32 [1] or [rows]: what the score is multiplied by then. */
+  scale?: TensorInfo;
+  /** int32 [entries] or [rows, entries]: ids of which scores are adjusted then; -1 pads. */
+  adjustIds?: TensorInfo;
+  /** float32, shaped as `adjustIds`: scores above 0 are divided by it, others multiplied. */
+  adjustRepetition?: TensorInfo;
+  /** float32, shaped as `adjustIds`: is added then. */
+  adjustAdd?: TensorInfo;
+  /** int32 [words] or [rows, words]: bit b of word w is id 32w+b; the score of an id whose bit is clear is -Infinity. */
+  mask?: TensorInfo;
 }
-export interface LmHeadTopKAttrs {
+
+export interface LmHeadAttrs {
   format: HeadFormat;
-  k: number;
   /** Columns that share a scale; 0 unless `format` is 'binary'. */
   groupSize: number;
   /** True size of a binary head's vocabulary, which is padded to whole tiles; 0 unless `format` is 'binary'. */
   vocabSize: number;
   /** Only with format 'float32'. */
   transposeWeight: boolean;
-  /** Added to every returned id. */
+  /** Id of the head's first row. */
   vocabStart: number;
+}
+
+/**
+ * Scores of `hidden` against every row of the head, and the best `k` of them; outputs [values, indices], float32 and int32
+ * [..., k]; with `logSumExp` also float32 [...], and with `logSumState` int32 [..., 12].
+ */
+export const LmHeadTopK = 'LmHeadTopK';
+export type LmHeadTopKInputs = LmHeadInputs;
+export interface LmHeadTopKAttrs extends LmHeadAttrs {
+  k: number;
   /** Whether to return log(sum of exp(score)) over the whole vocabulary, too. */
   logSumExp: boolean;
   /** Whether to return that sum itself, too, as ranks tell it each other (`LogSumExp.store`). Not with `group`. */
@@ -49,6 +69,48 @@ export interface LmHeadTopKAttrs {
   group?: number;
   /** Whether the results come to host memory with the call. Only 'tensorflow' heeds it: elsewhere they are there already. */
   host?: boolean;
+}
+
+/** Scores of given ids alone; output float32 [..., n], NaN for ids that are not in this head. */
+export const LmHeadScores = 'LmHeadScores';
+export interface LmHeadScoresInputs extends LmHeadInputs {
+  /** int32 [..., n]. */
+  ids: TensorInfo;
+}
+export type LmHeadScoresAttrs = LmHeadAttrs;
+
+/**
+ * How many ids of this head come before given ids; outputs ranks int32 [..., n], logSumExp float32 [...], and with
+ * `logSumState` int32 [..., 12].
+ */
+export const LmHeadRanks = 'LmHeadRanks';
+export interface LmHeadRanksInputs extends LmHeadInputs {
+  /** int32 [..., n]: ids of the whole vocabulary. */
+  ids: TensorInfo;
+  /** float32 [..., n]: their scores, as `LmHeadScores` gives them. */
+  scores: TensorInfo;
+}
+export interface LmHeadRanksAttrs extends LmHeadAttrs {
+  logSumState?: boolean;
+}
+
+/**
+ * The best id of score / temperature + noise, a draw from softmax(score / temperature) (Gumbel-max); outputs [noisy float32
+ * [...], ids int32 [...]], with `logSumExp` also float32 [...], that of the scores without temperature and noise, and with
+ * `logSumState` int32 [..., 12]. The id is -1 where every score is -Infinity.
+ */
+export const LmHeadDraw = 'LmHeadDraw';
+export interface LmHeadDrawInputs extends LmHeadInputs {
+  /** float32 [1] or [rows]; 0: no noise. */
+  temperature: TensorInfo;
+  /** int32 [4]: lower and upper half of the seed, then of the step. */
+  seed: TensorInfo;
+  /** int32 [...]: which row's noise each row gets; without it, the row's number. */
+  rowIds?: TensorInfo;
+}
+export interface LmHeadDrawAttrs extends LmHeadAttrs {
+  logSumExp: boolean;
+  logSumState?: boolean;
 }
 
 /** Rounds a float32 matrix to 16 bits an element; output int32 [rows, words] (see `LmHeadTopKInputs.weight`). */

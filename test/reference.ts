@@ -189,6 +189,58 @@ export function denseBound({ scores, magnitudes }: Scores, id: number): number {
   return 3e-5 * magnitudes[id] + 2 ** -23 * abs(scores[id]) + 2 ** -149;
 }
 
+/** The steps from a product to the score that ranks. */
+export const SCORE_STEPS = ['bias', 'softCap', 'scale', 'adjust', 'mask'] as const;
+export type ScoreStep = (typeof SCORE_STEPS)[number];
+
+/** What the options of `lmHeadTopK` say of one row, in plain numbers. */
+export interface RowOptions {
+  bias?: ArrayLike<number>;
+  softCap?: number;
+  scale?: number;
+  /** One `add` and one `repetition` an id; of an id that is listed twice, the last counts. */
+  adjust?: { ids: ArrayLike<number>; add?: ArrayLike<number>; repetition?: ArrayLike<number> };
+  mask?: ArrayLike<number>;
+}
+
+/**
+ * What the options make of one row's scores, whose first has id `vocabStart`. Magnitudes are such that `denseBound` allows
+ * what an error of the score may grow to, and 1e-5 of the largest number on the way besides.
+ */
+export function finalScores(
+  row: Scores,
+  { bias, softCap, scale = 1, adjust, mask }: RowOptions,
+  vocabStart = 0,
+  steps: readonly ScoreStep[] = SCORE_STEPS,
+): Scores {
+  const scores = new Float64Array(row.scores.length);
+  const magnitudes = new Float64Array(scores.length);
+  const listed = Array.from(adjust?.ids ?? []);
+  for (let place = 0; place < scores.length; place++) {
+    const id = vocabStart + place;
+    const entry = listed.lastIndexOf(id);
+    const add = (entry >= 0 && adjust?.add?.[entry]) || 0;
+    const repetition = (entry >= 0 && adjust?.repetition?.[entry]) || 1;
+    const isAllowed = mask === undefined || ((mask[floor(id / 32)] >>> (id % 32)) & 1) === 1;
+    const apply: Record<ScoreStep, (score: number) => number> = {
+      bias: (score) => score + (bias?.[place] ?? 0),
+      softCap: (score) =>
+        softCap === undefined || softCap === Infinity ? score : softCap * Math.tanh(score / softCap),
+      scale: (score) => score * scale,
+      adjust: (score) => (score > 0 ? score / repetition : score * repetition) + add,
+      mask: (score) => (isAllowed ? score : -Infinity),
+    };
+    scores[place] = row.scores[place];
+    let largest = 0;
+    for (const step of steps) {
+      largest = max(largest, abs(scores[place]));
+      scores[place] = apply[step](scores[place]);
+    }
+    magnitudes[place] = abs(scale) * max(repetition, 1 / repetition) * (row.magnitudes[place] + largest / 3);
+  }
+  return { scores, magnitudes };
+}
+
 /**
  * Why (values, ids) is not the top k of float64 scores known up to `denseBound`, or undefined if it is. Ids of scores
  * closer than that may come in either order, but always as the op's own values say.
@@ -200,7 +252,7 @@ export function topKFault(values: number[], ids: number[], reference: Scores, k:
   for (let j = 0; j < k; j++) {
     const id = ids[j];
     if (!Number.isInteger(id) || id < 0 || id >= scores.length) return `id ${id} is outside the vocabulary`;
-    if (!(abs(values[j] - scores[id]) <= denseBound(reference, id))) {
+    if (values[j] !== scores[id] && !(abs(values[j] - scores[id]) <= denseBound(reference, id))) {
       return `value ${values[j]} of id ${id} is too far from ${scores[id]}`;
     }
     if (j === 0) continue;

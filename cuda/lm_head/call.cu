@@ -5,6 +5,7 @@
 #include "lm_head.h"
 #include "merge.cuh"
 #include "plan.h"
+#include "prologue/index_adjusted.h"
 
 namespace lm_head {
 namespace {
@@ -27,6 +28,7 @@ class Scratch {
 };
 
 struct Buffers {
+  AdjustIndex adjustIndex{};
   unsigned char* hidden;
   RowPool pool;
   Key* bounds[2];  // what the sweep before has taken last, and what the present one takes
@@ -35,6 +37,12 @@ struct Buffers {
 
   Buffers(Scratch& scratch, const Plan& plan) {
     const size_t rows = plan.args.rows;
+    const AdjustOption& adjust = plan.args.options.adjust;
+    if (adjust.ids != nullptr) {
+      adjustIndex = AdjustIndex::sized(plan.args.vocabSize, adjust.entries);
+      adjustIndex.listed = scratch.take<uint32_t>(adjust.lists * adjustIndex.words);
+      adjustIndex.slots = scratch.take<AdjustSlot>(adjust.lists * adjustIndex.slotCount);
+    }
     hidden = scratch.take<unsigned char>(plan.variant->hiddenBytes(plan));
     pool.published = scratch.take<Key>(rows * kMaxPoolBlocks);
     pool.thresholds = scratch.take<Key>(rows);
@@ -72,6 +80,7 @@ cudaError_t launchRows(const Plan& plan, void* scratchMemory, cudaStream_t strea
   const Buffers buffers(scratch, plan);
   SweepParams sweep{};
   sweep.args = args;
+  sweep.args.options.adjust.index = buffers.adjustIndex;
   sweep.tiling = plan.tiling;
   sweep.rowsPerBlock = plan.shape.rowsPerBlock;
   sweep.topK.keep = plan.keep;
@@ -91,6 +100,7 @@ cudaError_t launchRows(const Plan& plan, void* scratchMemory, cudaStream_t strea
   merge.logSumStates = args.logSumState;
   // Merges leave the pool empty for the sweeps after the first.
   RETURN_IF_ERROR(plan.variant->prepare(plan, buffers.pool, buffers.hidden, stream));
+  RETURN_IF_ERROR(launchIndexAdjusted(sweep.args, stream));
   for (int64_t done = 0, sweeps = 0; done < args.k; done += plan.k, ++sweeps) {
     merge.k = sweep.topK.k = static_cast<int>(std::min<int64_t>(args.k - done, plan.k));
     merge.kBefore = done;
@@ -126,6 +136,7 @@ LmHeadTopKArgs sliceRows(const LmHeadTopKArgs& args, int64_t begin) {
   slice.rows = std::min(args.rows - begin, kMaxRowsPerLaunch);
   slice.hidden = args.hidden + begin * args.hiddenSize;
   if (args.hiddenScale != nullptr) slice.hiddenScale = args.hiddenScale + begin;
+  slice.options = args.options.ofRows(begin, slice.rows, args.vocabSize);
   slice.values = args.values + begin * args.k;
   slice.indices = args.indices + begin * args.k;
   if (args.logSumExp != nullptr) slice.logSumExp = args.logSumExp + begin;

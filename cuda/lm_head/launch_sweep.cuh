@@ -8,10 +8,10 @@
 
 namespace lm_head {
 
-template <class Mainloop, class RestMainloop = void>
-cudaError_t launchSweep(const Plan& plan, const SweepParams& params, const typename Mainloop::Params& mainloopParams,
-                        cudaStream_t stream) {
-  const auto kernel = sweepKernel<Mainloop, RestMainloop>;
+template <class Mainloop, class RestMainloop, Epilogue kEpilogue>
+cudaError_t launchSweepWith(const Plan& plan, const SweepParams& params,
+                            const typename Mainloop::Params& mainloopParams, cudaStream_t stream) {
+  const auto kernel = sweepKernel<Mainloop, RestMainloop, kEpilogue>;
   // A thread does this once for each kernel and device.
   static thread_local int allowedOn = -1;
   if (allowedOn != plan.gpu.index) {
@@ -21,6 +21,14 @@ cudaError_t launchSweep(const Plan& plan, const SweepParams& params, const typen
   }
   return launchDependent(kernel, dim3(plan.blocks, plan.rowGroups), Mainloop::kThreads, plan.sweepSharedBytes(), stream,
                          params, mainloopParams);
+}
+
+template <class Mainloop, class RestMainloop = void>
+cudaError_t launchSweep(const Plan& plan, const SweepParams& params, const typename Mainloop::Params& mainloopParams,
+                        cudaStream_t stream) {
+  const bool plain = !params.args.options.any();
+  return plain ? launchSweepWith<Mainloop, RestMainloop, Epilogue::kPlain>(plan, params, mainloopParams, stream)
+               : launchSweepWith<Mainloop, RestMainloop, Epilogue::kWithOptions>(plan, params, mainloopParams, stream);
 }
 
 // visit(std::integral_constant<int, n>()) for the first n of these that serves `rows`, or the last.

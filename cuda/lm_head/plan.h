@@ -33,8 +33,8 @@ struct MainloopShape {
     return {rowsPerBlock,
             Mainloop::kTileVocab,
             Mainloop::kSmallTileVocab,
-            Reductions<Mainloop>::Best::sharedBytes,
-            Reductions<Mainloop>::LogSums::sharedBytes,
+            Reductions<Mainloop, Epilogue::kPlain>::Best::sharedBytes,
+            Reductions<Mainloop, Epilogue::kPlain>::LogSums::sharedBytes,
             sharedBytes,
             Mainloop::kDealtTiles,
             Mainloop::kDynamicTiles};

@@ -30,6 +30,25 @@ __device__ inline bool anyRescan(const SweepParams& params, int64_t rowBegin, in
   return any;
 }
 
+// All workers, before a tile is multiplied: what options say of its ids and the block's rows comes nearer meanwhile.
+template <int kWorkers>
+__device__ inline void prefetchOptions(const LmHeadTopKArgs& args, const Tile& tile, const BlockRows& rows) {
+  const ScoreOptions& options = args.options;
+  const auto prefetch = [](const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); };
+  // 32 ids at a time: a word of bits, or 128 bytes of floats.
+  const int pieces = tile.size / 32;
+  for (int i = threadOfBlock(); i < pieces * rows.count; i += kWorkers) {
+    const int64_t place = tile.id(i % pieces * 32), row = rows.begin + i / pieces;
+    if (place >= args.vocabSize) continue;
+    const auto id = static_cast<uint32_t>(args.vocabStart + place);
+    if (options.mask != nullptr) prefetch(options.mask + row * options.maskStride + id / 32);
+    const AdjustOption& adjust = options.adjust;
+    if (adjust.ids != nullptr)
+      prefetch(adjust.index.listed + adjust.listOf(row) * adjust.index.words + adjust.index.wordOf(id));
+    if (options.rowBias != nullptr) prefetch(options.rowBias + row * args.vocabSize + place);
+  }
+}
+
 // One pass of a block over its tiles. kSeeds: whether the first tile has seeds, see TopK.
 template <bool kSeeds, class Mainloop, class Kept>
 __device__ inline void sweepTiles(const SweepParams& params, Mainloop& mainloop, Kept& reductions) {
@@ -42,6 +61,7 @@ __device__ inline void sweepTiles(const SweepParams& params, Mainloop& mainloop,
   syncWorkers<Mainloop::kWorkers>();
   reductions.done = 0;
   for (int index = blockIdx.x; index < tiling.tiles;) {
+    if constexpr (Kept::kOptions) prefetchOptions<Mainloop::kWorkers>(params.args, tiling.at(index), reductions.rows());
     mainloop.scoreTile(tiling.at(index), reductions);
     if (reductions.wantsLogSums())
       reductions.logSums().finishTile(tiling.at(index), params.args.vocabSize, reductions.done, served);
@@ -54,7 +74,7 @@ __device__ inline void sweepTiles(const SweepParams& params, Mainloop& mainloop,
 
 // RestMainloop: not void where rows may remain that Mainloop does not serve: a second pass, over the same tiles, serves
 // those of `splitRows()`. Nearly always there is none, which costs no launch this way.
-template <class Mainloop, class RestMainloop>
+template <class Mainloop, class RestMainloop, Epilogue kEpilogue>
 __global__ void __launch_bounds__(Mainloop::kThreads, 1)
     sweepKernel(const __grid_constant__ SweepParams params,
                 const __grid_constant__ typename Mainloop::Params mainloopParams) {
@@ -72,7 +92,7 @@ __global__ void __launch_bounds__(Mainloop::kThreads, 1)
     mainloop.produce();
     return;
   }
-  Reductions<Mainloop> reductions(params, shared + mainloop.sharedBytes());
+  Reductions<Mainloop, kEpilogue> reductions(params, shared + mainloop.sharedBytes());
   mainloop.startWork();
   sweepTiles<(Mainloop::kSeedsOf > 0)>(params, mainloop, reductions);
   if constexpr (!std::is_void_v<RestMainloop>) {

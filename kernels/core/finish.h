@@ -1,10 +1,12 @@
 // The epilogue: from a sum, as a main loop leaves it, to the score that ranks. Its arithmetic stands here alone, for
-// CPU and GPU.
+// CPU and GPU; each step rounds once, for the bits of binary scores are defined so: never a fused multiply-add.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
-#include "host_device.h"
+#include "float_math.h"
+#include "score_options.h"
 
 namespace lm_head {
 
@@ -20,19 +22,55 @@ struct EpilogueParams {
   LM_HEAD_HOST_DEVICE float biasOf(int64_t id) const { return bias == nullptr ? kNoBias : bias[id]; }
 };
 
-// Where row scale and bias are at hand already: a kernel loads them long before the sum is there. Each step rounds
-// once, for the bits of binary scores are defined so: never a fused multiply-add. On the host, files that include this
-// are compiled with -ffp-contract=off. What else an option makes of a score comes behind the bias, in the order in
-// which lmHeadTopK documents its options.
+// Where row scale and bias are at hand already: a kernel loads them long before the sum is there.
 LM_HEAD_HOST_DEVICE inline float finishLoaded(float sum, float rowScale, float bias) {
-#ifdef __CUDA_ARCH__
-  return __fadd_rn(__fmul_rn(sum, rowScale), bias);
-#else
-  return sum * rowScale + bias;
-#endif
+  return multiplyAddRounded(sum, rowScale, bias);
 }
 
-// The score of token `id`, counted from this shard's first, in hidden row `row`.
+// softCap * tanh(score / softCap).
+LM_HEAD_HOST_DEVICE inline float capped(float score, float softCap) {
+  const float result = multiplyRounded(tanhRounded(multiplyRounded(score, divideRounded(1.0f, softCap))), softCap);
+  return softCap == INFINITY ? score : result;
+}
+
+// Whether the row's list may have `id`.
+LM_HEAD_HOST_DEVICE inline bool mayBeListed(const AdjustOption& adjust, int64_t row, int32_t id) {
+  return (adjust.index.listed[adjust.listOf(row) * adjust.index.words + adjust.index.wordOf(id)] &
+          AdjustIndex::bitOf(id)) != 0;
+}
+
+// What the row's list says of `id`: repetition r makes score / r of a score above 0 and score * r of others (Keskar et
+// al. 2019, "CTRL: A Conditional Transformer Language Model for Controllable Generation"), then `add` is added.
+LM_HEAD_HOST_DEVICE inline float adjusted(const AdjustOption& adjust, int64_t row, int32_t id, float score) {
+  const AdjustIndex& index = adjust.index;
+  const AdjustSlot* slots = index.slots + adjust.listOf(row) * index.slotCount;
+  for (uint32_t place = index.firstSlot(id);; place = index.slotAfter(place)) {
+    const AdjustSlot slot = slots[place];
+    if (slot.id == AdjustSlot::kNoId) return score;
+    if (slot.id != id) continue;
+    score = score > 0.0f ? divideRounded(score, slot.repetition) : multiplyRounded(score, slot.repetition);
+    return addRounded(score, slot.add);
+  }
+}
+
+// What options make of a score, in the order in which lmHeadTopK documents them. `place`: the id counted from this
+// shard's first; `id`: as it is returned.
+LM_HEAD_HOST_DEVICE inline float withOptions(const ScoreOptions& options, int64_t row, int64_t vocabSize, int64_t place,
+                                             int32_t id, float score) {
+  if (options.rowBias != nullptr) score = addRounded(score, options.rowBias[row * vocabSize + place]);
+  if (options.softCap.values != nullptr) score = capped(score, options.softCap.of(row));
+  if (options.scale.values != nullptr) score = multiplyRounded(score, options.scale.of(row));
+  if (options.adjust.ids != nullptr && mayBeListed(options.adjust, row, id)) {
+    score = adjusted(options.adjust, row, id, score);
+  }
+  if (options.mask != nullptr) {
+    const uint32_t word = options.mask[row * options.maskStride + static_cast<uint32_t>(id) / 32];
+    if ((word >> (static_cast<uint32_t>(id) % 32) & 1) == 0) score = -INFINITY;
+  }
+  return score;
+}
+
+// The score of token `id`, counted from this shard's first, in hidden row `row`, before options.
 LM_HEAD_HOST_DEVICE inline float finish(const EpilogueParams& params, int64_t row, int64_t id, float sum) {
   return finishLoaded(sum, params.rowScaleOf(row), params.biasOf(id));
 }

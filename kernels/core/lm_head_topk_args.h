@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "score_options.h"
+
 namespace lm_head {
 
 enum class HeadFormat : int { kFloat32, kBfloat16, kFloat16, kBinary };
@@ -24,6 +26,7 @@ struct LmHeadTopKArgs {
   int64_t weightColumnStride;
   int64_t groupSize;  // binary: columns that share a scale; a multiple of 32 that divides hiddenSize
   const float* bias;  // [vocabSize] or null
+  ScoreOptions options;
   int64_t vocabStart;
   float* values;         // [rows, k]
   int32_t* indices;      // [rows, k]

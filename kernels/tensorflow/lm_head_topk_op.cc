@@ -9,6 +9,7 @@
 #include "host_results.h"
 #include "lm_head_topk.h"
 #include "ops.h"
+#include "score_inputs.h"
 
 namespace lm_head {
 namespace {
@@ -31,8 +32,7 @@ class LmHeadTopKKernel {
         transposeWeight_(attributes.boolean("transpose_weight")),
         vocabStart_(attributes.integer("vocab_start")),
         vocabSize_(attributes.integer("vocab_size")),
-        hiddenScale_(attributes.integer("num_hidden_scale") != 0),
-        bias_(attributes.integer("num_bias") != 0),
+        scoreInputs_("LmHeadTopK", attributes),
         logSumExp_(attributes.integer("num_log_sum_exp") != 0),
         logSumState_(attributes.integer("num_log_sum_state") != 0),
         group_(attributes.integer("group")) {
@@ -44,12 +44,12 @@ class LmHeadTopKKernel {
     });
     require(!transposeWeight_ || wantsFloat, "LmHeadTopK: attribute 'transpose_weight' needs format float32");
     const bool binary = format_ == HeadFormat::kBinary;
-    require(!hiddenScale_ || binary, "LmHeadTopK: input 'hidden_scale' needs format binary");
+    require(!scoreInputs_.hasHiddenScale() || binary, "LmHeadTopK: input 'hidden_scale' needs format binary");
     // In a group, a rank may hold no ids.
     require(binary ? vocabSize_ >= (group_ == 0 ? 1 : 0) : vocabSize_ == 0,
             "LmHeadTopK: attribute 'vocab_size' must be at least 1 with format binary, and 0 with another, but got " +
                 std::to_string(vocabSize_));
-    for (const char* count : {"num_hidden_scale", "num_bias", "num_log_sum_exp", "num_log_sum_state"}) {
+    for (const char* count : {"num_log_sum_exp", "num_log_sum_state"}) {
       require(attributes.integer(count) <= 1, std::string("LmHeadTopK: attribute '") + count + "' must be 0 or 1");
     }
     require(!logSumState_ || group_ == 0, "LmHeadTopK: output 'log_sum_state' is of one shard, not of a group");
@@ -83,18 +83,7 @@ class LmHeadTopKKernel {
              std::to_string(vocabStart_);
     });
 
-    int next = 2;
-    const Tensor hiddenScale = hiddenScale_ ? context.input(next++) : Tensor(nullptr);
-    if (hiddenScale_) {
-      requireShape("LmHeadTopK", "hidden_scale", hiddenScale, leading);
-      args.hiddenScale = hiddenScale.data<const float>();
-    }
-    const Tensor bias = bias_ ? context.input(next) : Tensor(nullptr);
-    if (bias_) {
-      requireShape("LmHeadTopK", "bias", bias, {args.vocabSize});
-      args.bias = bias.data<const float>();
-    }
-
+    const ScoreInputs::Tensors scoreTensors = scoreInputs_.setArgs(context, 2, leading, args);
     std::vector<int64_t> resultShape = leading;
     resultShape.push_back(k_);
     const Tensor values = context.output(0, TF_FLOAT, resultShape);
@@ -173,8 +162,7 @@ class LmHeadTopKKernel {
   bool transposeWeight_;
   int64_t vocabStart_;
   int64_t vocabSize_;
-  bool hiddenScale_;
-  bool bias_;
+  ScoreInputs scoreInputs_;
   bool logSumExp_;
   bool logSumState_;
   int64_t group_;
@@ -183,15 +171,17 @@ class LmHeadTopKKernel {
 }  // namespace
 
 void registerLmHeadTopK() {
+  std::vector<std::string> inputs = ScoreInputs::inputs(), attributes = ScoreInputs::attributes();
+  inputs.insert(inputs.begin(), {"hidden: float", "weight: Tweight"});
+  attributes.insert(attributes.end(),
+                    {"Tweight: {float, int32}", "num_log_sum_exp: int >= 0 = 0", "num_log_sum_state: int >= 0 = 0",
+                     "format: string", "k: int >= 0", "group_size: int = 0", "transpose_weight: bool = false",
+                     "vocab_start: int = 0", "vocab_size: int = 0", "group: int = 0"});
   for (const char* op : {"LmHeadTopK", "LmHeadTopKHost"}) {
-    defineOp(op,
-             {"hidden: float", "weight: Tweight", "hidden_scale: num_hidden_scale * float", "bias: num_bias * float"},
+    defineOp(op, inputs,
              {"values: float", "indices: int32", "log_sum_exp: num_log_sum_exp * float",
               "log_sum_state: num_log_sum_state * int32"},
-             {"Tweight: {float, int32}", "num_hidden_scale: int >= 0 = 0", "num_bias: int >= 0 = 0",
-              "num_log_sum_exp: int >= 0 = 0", "num_log_sum_state: int >= 0 = 0", "format: string", "k: int >= 0",
-              "group_size: int = 0", "transpose_weight: bool = false", "vocab_start: int = 0", "vocab_size: int = 0",
-              "group: int = 0"});
+             attributes);
   }
   registerKernel<LmHeadTopKKernel>("LmHeadTopK");
   registerKernel<LmHeadTopKKernel>("LmHeadTopKHost", {}, {"values", "indices", "log_sum_exp", "log_sum_state"});

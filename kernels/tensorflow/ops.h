@@ -1,6 +1,7 @@
 // How an op of this library becomes known to TensorFlow; register.cc calls every register function once.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "tf_api.h"
@@ -13,12 +14,12 @@ inline void unknownShapes(TF_ShapeInferenceContext* context, TF_Status* status) 
   TF_ShapeInferenceContextSetUnknownShape(context, status);
 }
 
-inline void defineOp(const char* name, const std::vector<const char*>& inputs, const std::vector<const char*>& outputs,
-                     const std::vector<const char*>& attributes) {
+inline void defineOp(const char* name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
+                     const std::vector<std::string>& attributes) {
   TF_OpDefinitionBuilder* builder = TF_NewOpDefinitionBuilder(name);
-  for (const char* attribute : attributes) TF_OpDefinitionBuilderAddAttr(builder, attribute);
-  for (const char* input : inputs) TF_OpDefinitionBuilderAddInput(builder, input);
-  for (const char* output : outputs) TF_OpDefinitionBuilderAddOutput(builder, output);
+  for (const std::string& attribute : attributes) TF_OpDefinitionBuilderAddAttr(builder, attribute.c_str());
+  for (const std::string& input : inputs) TF_OpDefinitionBuilderAddInput(builder, input.c_str());
+  for (const std::string& output : outputs) TF_OpDefinitionBuilderAddOutput(builder, output.c_str());
   TF_OpDefinitionBuilderSetShapeInferenceFunction(builder, unknownShapes);
   Status status;
   TF_RegisterOpDefinition(builder, status);  // takes the builder

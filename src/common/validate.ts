@@ -104,10 +104,10 @@ export function checkBoolean(op: string, argument: string, value: unknown): void
 }
 
 /** Options are an object with no other keys than `known`: a misspelt option must not be ignored. */
-export function checkOptions(op: string, options: unknown, known: readonly string[]): void {
+export function checkOptions(op: string, options: unknown, known: readonly string[], argument = 'options'): void {
   if (typeof options !== 'object' || options === null || Array.isArray(options) || options instanceof tf.Tensor) {
-    fail(op, 'options', 'be an object', describe(options));
+    fail(op, argument, 'be an object', describe(options));
   }
   const unknown = Object.keys(options).find((key) => !known.includes(key));
-  if (unknown !== undefined) fail(op, 'options', `have no other keys than ${known.join(', ')}`, `'${unknown}'`);
+  if (unknown !== undefined) fail(op, argument, `have no other keys than ${known.join(', ')}`, `'${unknown}'`);
 }

@@ -1,39 +1,22 @@
 import * as tf from '@tensorflow/tfjs-core';
+import { runKernel } from '../common/run_kernel';
+import { checkBoolean, checkInteger, checkOptions } from '../common/validate';
+import { largestShardedK, topKOverTransport } from '../group/lm_head_topk_group';
+import { runInGroup } from '../group/shard_exchange';
+import { LmHead } from '../head/lm_head';
 import type { LmHeadTopKAttrs } from '../kernel_names';
 import { LmHeadTopK } from '../kernel_names';
-import type { HeadData } from '../head/head_data';
-import { toWeight } from '../head/dense_head';
-import { LmHead } from '../head/lm_head';
-import type { ShardGroup } from '../group/shard_group';
-import { largestShardedK, topKOverTransport } from '../group/lm_head_topk_group';
-import { runKernel } from '../common/run_kernel';
-import type { Exchange } from '../group/shard_exchange';
-import { resolveGroup, runInGroup } from '../group/shard_exchange';
-import {
-  checkBoolean,
-  checkInner,
-  checkInteger,
-  checkOptions,
-  fail,
-  MAX_VOCAB_END,
-  toBias,
-  toTensor,
-} from '../common/validate';
+import type { HeadCall, HeadOptions } from './head_call';
+import { HEAD_OPTIONS, makesTensors, resolveCall } from './head_call';
 
-export interface LmHeadTopKOptions {
-  /** float32 [vocabSize], added to the scores in float32. Not together with a head that has a bias of its own. */
-  bias?: tf.Tensor | tf.TensorLike;
-  /** Whether a plain matrix `head` is [hiddenSize, vocabSize]. Default false. Not together with an `LmHead`. */
-  transposeWeight?: boolean;
-  /** Added to every id that is returned: the first id of this part of a vocabulary. Default: the head's, which is mostly 0. */
-  vocabStart?: number;
+export interface LmHeadTopKOptions extends HeadOptions {
   /** Whether to return `logSumExp` as well. Default false. */
   logSumExp?: boolean;
-  /** The processes that hold the other shards: a `TensorParallelGroup`, or a transport of your own. Default: none. */
-  group?: ShardGroup;
   /** Whether the call waits for the results and brings them to host memory, so that reading them is free. Default false. */
   host?: boolean;
 }
+
+const OPTIONS = [...HEAD_OPTIONS, 'logSumExp', 'host'];
 
 export type LmHeadTopKResult = {
   /** float32 [..., k], the best first. */
@@ -135,26 +118,15 @@ export function topKOfHead(
   k: number,
   options: LmHeadTopKOptions,
 ): LmHeadTopKResult {
-  const makesTensors = ![hidden, head, options?.bias].every(isReady);
-  return runInGroup(op, options, makesTensors, () => {
-    checkOptions(op, options, ['bias', 'transposeWeight', 'vocabStart', 'logSumExp', 'group', 'host']);
-    const { vocabStart = head instanceof LmHead ? head.vocabStart : 0, logSumExp = false, host = false } = options;
-    const exchange = resolveGroup(op, options.group);
-    const resolved = resolveHead(op, headArgument, head, options);
-    const { vocabSize, hiddenSize } = resolved;
-    const $hidden = toTensor(op, 'hidden', hidden, 'float32');
-    checkInner(op, 'hidden', $hidden, hiddenSize, "the head's hiddenSize");
-    checkInteger(op, 'k', k, 0, exchange === undefined ? vocabSize : largestK(head, $hidden.size / hiddenSize));
-    checkInteger(op, 'vocabStart', vocabStart, 0, MAX_VOCAB_END - vocabSize);
+  return runInGroup(op, options, makesTensors(hidden, head, options), () => {
+    checkOptions(op, options, OPTIONS);
+    const { logSumExp = false, host = false } = options;
+    const call = resolveCall(op, headArgument, hidden, head, options);
+    checkInteger(op, 'k', k, 0, call.exchange === undefined ? call.vocabSize : largestK(head, call.rows));
     checkBoolean(op, 'logSumExp', logSumExp);
     checkBoolean(op, 'host', host);
-    return runTopK(op, { hidden: $hidden }, resolved, { k, vocabStart, logSumExp, host }, exchange);
+    return runTopK(op, call, k, logSumExp, host);
   });
-}
-
-/** Whether an input is there as the kernel takes it; numbers first become a tensor. */
-function isReady(input: unknown): boolean {
-  return input === undefined || input instanceof tf.Tensor || input instanceof LmHead;
 }
 
 /** The largest k of a group's call: of the whole vocabulary, where the head knows its size. */
@@ -165,27 +137,31 @@ function largestK(head: LmHead | tf.Tensor | tf.TensorLike, rows: number): numbe
 /** Runs the kernel on arguments that have been checked. Call it within a tidy. */
 export function runTopK(
   op: string,
-  inputs: { hidden: tf.Tensor; hiddenScale?: tf.Tensor },
-  head: HeadData,
-  { k, vocabStart, logSumExp, host }: Pick<LmHeadTopKAttrs, 'k' | 'vocabStart' | 'logSumExp' | 'host'>,
-  exchange?: Exchange,
+  { leading, rows, inputs, head, vocabStart, vocabSize, exchange }: HeadCall,
+  k: number,
+  logSumExp: boolean,
+  host?: boolean,
 ): LmHeadTopKResult {
-  const leading = inputs.hidden.shape.slice(0, -1);
-  const rows = tf.util.sizeFromShape(leading);
   if (rows === 0 || (k === 0 && !logSumExp)) return emptyResult(leading, k, logSumExp);
-  const { format, groupSize, transposeWeight } = head;
-  const vocabSize = format === 'binary' ? head.vocabSize : 0;
-  const attrs: LmHeadTopKAttrs = { format, k, groupSize, vocabSize, transposeWeight, vocabStart, logSumExp, host };
   // Written out: a spread after another property costs each call more than a microsecond.
-  const { hidden, hiddenScale } = inputs;
-  const { weight, bias } = head.tensors;
-  const tensors = { hidden, hiddenScale, weight, bias };
-  if (exchange === undefined) return toResult(runKernel<tf.Tensor[]>(LmHeadTopK, tensors, attrs));
+  const { format, groupSize, transposeWeight } = head;
+  const ofBinary = format === 'binary' ? vocabSize : 0;
+  const attrs: LmHeadTopKAttrs = {
+    format,
+    k,
+    groupSize,
+    vocabSize: ofBinary,
+    transposeWeight,
+    vocabStart,
+    logSumExp,
+    host,
+  };
+  if (exchange === undefined) return toResult(runKernel<tf.Tensor[]>(LmHeadTopK, inputs, attrs));
   if ('transport' in exchange) {
-    return toResult(topKOverTransport(op, exchange.transport, tensors, attrs, leading, head.vocabSize));
+    return toResult(topKOverTransport(op, exchange.transport, inputs, attrs, leading, vocabSize));
   }
   attrs.group = exchange.handle;
-  return toResult(runKernel<tf.Tensor[]>(LmHeadTopK, tensors, attrs));
+  return toResult(runKernel<tf.Tensor[]>(LmHeadTopK, inputs, attrs));
 }
 
 function toResult([values, indices, logSumExp]: tf.Tensor[]): LmHeadTopKResult {
@@ -197,30 +173,4 @@ function emptyResult(leading: number[], k: number, logSumExp: boolean): LmHeadTo
   const shape = [...leading, k];
   const best = [tf.tensor([], shape, 'float32'), tf.tensor([], shape, 'int32')];
   return toResult(logSumExp ? [...best, tf.tensor([], leading, 'float32')] : best);
-}
-
-function resolveHead(
-  op: string,
-  argument: string,
-  head: LmHead | tf.Tensor | tf.TensorLike,
-  { bias, transposeWeight: transposed }: LmHeadTopKOptions,
-): HeadData {
-  if (head instanceof LmHead) {
-    if (head.isDisposed) fail(op, argument, 'be a head that exists', 'one that has been disposed');
-    if (transposed !== undefined) {
-      fail(op, 'transposeWeight', 'be left out with an LmHead, which knows its layout', String(transposed));
-    }
-    if (bias !== undefined && head.tensors.bias !== undefined) {
-      fail(op, 'bias', 'be left out with an LmHead that has a bias of its own', 'a second one');
-    }
-    if (bias === undefined) return head;
-    const { format, vocabSize, hiddenSize, groupSize, transposeWeight } = head;
-    const tensors = { weight: head.tensors.weight, bias: toBias(op, bias, vocabSize) };
-    return { format, vocabSize, hiddenSize, groupSize, transposeWeight, tensors };
-  }
-  const transposeWeight = transposed ?? false;
-  checkBoolean(op, 'transposeWeight', transposeWeight);
-  const { matrix: weight, vocabSize, hiddenSize } = toWeight(op, argument, head, transposeWeight);
-  const tensors = { weight, bias: bias === undefined ? undefined : toBias(op, bias, vocabSize) };
-  return { format: 'float32', vocabSize, hiddenSize, groupSize: 0, transposeWeight, tensors };
 }

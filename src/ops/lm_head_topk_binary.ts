@@ -1,6 +1,7 @@
 import * as tf from '@tensorflow/tfjs-core';
 import { binaryHead } from '../head/binary_head';
 import type { LmHeadTopKResult } from './lm_head_topk';
+import { quantizedCall } from './head_call';
 import { runTopK } from './lm_head_topk';
 import { checkInner, checkInteger, checkOptions, fail, shapeText, toTensor } from '../common/validate';
 
@@ -63,6 +64,6 @@ export function lmHeadTopKBinary(
     const hidden = tf.cast($actQ, 'float32');
     const largest = hidden.size === 0 ? 0 : tf.max(tf.abs(hidden)).dataSync()[0];
     if (largest > LARGEST_Q) fail(op, 'actQ', `lie in [-${LARGEST_Q}, ${LARGEST_Q}]`, `a magnitude of ${largest}`);
-    return runTopK(op, { hidden, hiddenScale }, head, { k, vocabStart: 0, logSumExp: false });
+    return runTopK(op, quantizedCall(hidden, hiddenScale, head), k, false);
   });
 }

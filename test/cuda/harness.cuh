@@ -90,6 +90,7 @@ void forAll(int64_t count, Work work) {
 enum class Selection { kAll, kQuick, kSanitize };
 
 void lmHeadTopK(Selection selection);
+void scoreOptions(Selection selection);
 void vocabParallelArgmax(Selection selection);
 void mergeTopK(Selection selection);
 // Which part of the matrix is measured.

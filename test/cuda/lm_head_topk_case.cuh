@@ -138,6 +138,8 @@ class LmHeadCase {
     args.hidden = deviceHidden_->data();
     args.hiddenScale = deviceHiddenScale_ ? deviceHiddenScale_->data() : nullptr;
     args.bias = deviceBias_ ? deviceBias_->data() : nullptr;
+    args.options = options;
+    args.vocabStart = vocabStart;
     args.weightColumnStride = 1;
     if (shape.format == HeadFormat::kFloat32) {
       args.weight = deviceWeight_->data();
@@ -179,6 +181,8 @@ class LmHeadCase {
   size_t scratchBytes() const { return scratch_->size(); }
 
   Shape shape;
+  lm_head::ScoreOptions options{};  // device memory of whoever sets it
+  int64_t vocabStart = 0;
   std::vector<float> hidden, bias, weight;
   std::vector<uint32_t> words;   // bits, row by row
   std::vector<uint16_t> halves;  // 16-bit weights, or scales, row by row

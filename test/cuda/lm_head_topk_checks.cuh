@@ -40,7 +40,7 @@ inline float binaryScore(const LmHeadCase& c, int64_t row, int64_t id) {
   return c.bias.empty() ? score : score + c.bias[id];
 }
 
-Score denseScore(const LmHeadCase& c, int64_t row, int64_t id) {
+inline Score denseScore(const LmHeadCase& c, int64_t row, int64_t id) {
   double sum = 0.0, magnitude = 0.0;
   for (int64_t column = 0; column < c.shape.hidden; ++column) {
     const double product = static_cast<double>(c.hidden[row * c.shape.hidden + column]) * c.weightAt(id, column);

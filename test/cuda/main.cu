@@ -81,6 +81,7 @@ int main(int argc, char** argv) {
     return test::failures != 0;
   }
   test::lmHeadTopK(options.selection);
+  test::scoreOptions(options.selection);
   test::vocabParallelArgmax(options.selection);
   test::mergeTopK(options.selection);
   std::printf("%d checks, %d failed\n", test::checks, test::failures);

@@ -2,6 +2,7 @@ import {
   binaryScores,
   compareScores,
   denseScores,
+  finalScores,
   logSumExp,
   logSumExpFault,
   rankIds,
@@ -48,6 +49,18 @@ describe('the reference itself', () => {
     signs[40] = -1;
     const head = { vocabSize: 1, hiddenSize: 64, groupSize: 32, signs, scales: new Float32Array([0.5, 2]) };
     expect([...binaryScores(hidden, head)[0]]).toEqual([57.5]);
+  });
+
+  it('knows final scores that were worked out by hand', () => {
+    const row = { scores: new Float64Array([1, -3, 1, 1e9]), magnitudes: new Float64Array(4) };
+    const adjust = { ids: [31, 30, 33, 31], add: [9, 1, 0, -1], repetition: [9, 2, 1, 4] };
+    const options = { bias: [1, -1, 0, 0], scale: 2, adjust, mask: [1 << 30, 0b10] };
+    expect([...finalScores(row, options, 30).scores]).toEqual([3, -Infinity, -Infinity, 2e9]);
+    expect([...finalScores(row, { ...options, mask: [-1, -1] }, 30).scores]).toEqual([3, -33, 2, 2e9]);
+    expect([...finalScores(row, { ...options, softCap: 8, mask: [0, 0b11] }, 30).scores].slice(2)).toEqual([
+      16 * Math.tanh(1 / 8),
+      16,
+    ]);
   });
 
   it('finds every kind of fault in a top k', () => {

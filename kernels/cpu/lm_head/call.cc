@@ -22,11 +22,14 @@ std::unique_ptr<Mainloop> makeMainloop(const LmHeadTopKArgs& args) {
 
 CpuPlan::CpuPlan(const LmHeadTopKArgs& args)
     : args(args),
+      adjustIndex(args.options.adjust, args.vocabStart, args.vocabSize),
       mainloop(makeMainloop(args)),
       epilogue{mainloop->rowScales(), args.bias},
       rowsTogether(static_cast<int>(std::min(args.rows, kMostRowsTogether))),
       threads(threadsFor(rowsTogether * args.vocabSize * args.hiddenSize / kProductsPerOperation)),
-      blocks((args.vocabSize + kReductionIds - 1) / kReductionIds) {}
+      blocks((args.vocabSize + kReductionIds - 1) / kReductionIds) {
+  this->args.options.adjust.index = adjustIndex.index();
+}
 
 std::vector<std::unique_ptr<Reduction>> CpuPlan::reductions(int rows) const {
   std::vector<std::unique_ptr<Reduction>> all;

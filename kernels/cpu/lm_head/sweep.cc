@@ -33,11 +33,20 @@ class Worker {
     for (int row = 0; row < rows_; ++row) {
       float* scores = scores_.data() + static_cast<int64_t>(row) * kReductionIds;
       for (int i = 0; i < ids; ++i) scores[i] = finish(plan_.epilogue, firstRow_ + row, firstId + i, scores[i]);
+      if (plan_.args.options.any()) applyOptions(firstRow_ + row, firstId, scores, ids);
       for (const auto& reduction : reductions_) reduction->take(number_, row, scores, ids, firstId);
     }
   }
 
  private:
+  void applyOptions(int64_t row, int64_t firstId, float* scores, int ids) const {
+    const LmHeadTopKArgs& args = plan_.args;
+    for (int i = 0; i < ids; ++i) {
+      const auto id = static_cast<int32_t>(args.vocabStart + firstId + i);
+      scores[i] = withOptions(args.options, row, args.vocabSize, firstId + i, id, scores[i]);
+    }
+  }
+
   const CpuPlan& plan_;
   const Reductions& reductions_;
   int number_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../../core/finish.h"
+#include "adjust_index.h"
 #include "mainloops/mainloop.h"
 #include "reductions/reduction.h"
 
@@ -13,6 +14,7 @@ namespace lm_head {
 
 struct CpuPlan {
   LmHeadTopKArgs args;
+  CpuAdjustIndex adjustIndex;
   std::unique_ptr<Mainloop> mainloop;
   EpilogueParams epilogue;
   int rowsTogether;  // scored in one walk over the weights

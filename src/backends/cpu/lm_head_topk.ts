@@ -2,6 +2,8 @@ import * as tf from '@tensorflow/tfjs-core';
 import type { LmHeadTopKAttrs, LmHeadTopKInputs } from '../../kernel_names';
 import { LmHeadTopK } from '../../kernel_names';
 import { TopK } from '../../common/order';
+import type { Epilogue } from './epilogue';
+import { makeEpilogue } from './epilogue';
 import { read } from './io';
 import { LogSumExp, STATE_WORDS } from '../../common/log_sum_exp';
 import type { ScorerInput } from './scores';
@@ -24,7 +26,7 @@ export function scorerInput(inputs: LmHeadTopKInputs, attrs: LmHeadTopKAttrs): S
 /** The scores of all rows, entry after entry of the vocabulary, pass through one heap a row, and one sum where asked. */
 export class Selection {
   private readonly leading: number[];
-  private readonly bias: ArrayLike<number> | undefined;
+  private readonly epilogue: Epilogue;
   private readonly heaps: TopK[];
   private readonly sums: LogSumExp[];
 
@@ -33,16 +35,16 @@ export class Selection {
     private readonly attrs: LmHeadTopKAttrs,
   ) {
     this.leading = inputs.hidden.shape.slice(0, -1);
-    this.bias = inputs.bias && read(inputs.bias);
+    this.epilogue = makeEpilogue(inputs, attrs);
     const rows = tf.util.sizeFromShape(this.leading);
     this.heaps = Array.from({ length: rows }, () => new TopK(attrs.k));
     const wantsSums = attrs.logSumExp || attrs.logSumState;
     this.sums = Array.from({ length: wantsSums ? rows : 0 }, () => new LogSumExp());
   }
 
-  /** Ids ascend in each row. `score` is a float32 without bias; the bias is added here, in float32. */
-  offer(row: number, id: number, score: number): void {
-    const finished = this.bias ? Math.fround(score + this.bias[id]) : score;
+  /** Ids ascend in each row. `sum` is a float32, of which the epilogue makes the score. */
+  offer(row: number, id: number, sum: number): void {
+    const finished = this.epilogue(row, id, sum);
     this.heaps[row].offer(this.attrs.vocabStart + id, finished);
     if (this.sums.length > 0) this.sums[row].add(finished);
   }

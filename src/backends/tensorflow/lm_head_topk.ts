@@ -2,18 +2,17 @@ import type { KernelConfig } from '@tensorflow/tfjs-core';
 import type { LmHeadTopKAttrs, LmHeadTopKInputs } from '../../kernel_names';
 import { LmHeadTopK } from '../../kernel_names';
 import { runOp, type OpAttrs } from './op';
+import { addScoreInputs } from './score_inputs';
 
 export const lmHeadTopKConfig: KernelConfig = {
   kernelName: LmHeadTopK,
   backendName: 'tensorflow',
   kernelFunc: ({ inputs, attrs, backend }) => {
-    const { hidden, weight, hiddenScale, bias } = inputs as LmHeadTopKInputs;
+    const { hidden, weight } = inputs as LmHeadTopKInputs;
     const { format, k, groupSize, vocabSize, transposeWeight, vocabStart, logSumExp, logSumState, group, host } =
       attrs as unknown as LmHeadTopKAttrs;
     // Defaults are left to the op, and Tweight to TensorFlow, which sees the tensor: an attribute costs host time.
     const opAttrs: OpAttrs = { format, k };
-    if (hiddenScale) opAttrs['num_hidden_scale'] = 1;
-    if (bias) opAttrs['num_bias'] = 1;
     if (logSumExp) opAttrs['num_log_sum_exp'] = 1;
     if (logSumState) opAttrs['num_log_sum_state'] = 1;
     if (groupSize !== 0) opAttrs['group_size'] = groupSize;
@@ -22,8 +21,7 @@ export const lmHeadTopKConfig: KernelConfig = {
     if (vocabStart !== 0) opAttrs['vocab_start'] = vocabStart;
     if (group) opAttrs['group'] = group;
     const tensors = [hidden, weight];
-    if (hiddenScale) tensors.push(hiddenScale);
-    if (bias) tensors.push(bias);
+    addScoreInputs(inputs as LmHeadTopKInputs, tensors, opAttrs);
     const outputs = 2 + Number(logSumExp) + Number(logSumState ?? false);
     return runOp(backend, host ? `${LmHeadTopK}Host` : LmHeadTopK, opAttrs, tensors, outputs);
   },

@@ -1,0 +1,26 @@
+/** The optional inputs that all native ops share which score a head. */
+import type { TensorInfo } from '@tensorflow/tfjs-core';
+import type { LmHeadInputs } from '../../kernel_names';
+import type { OpAttrs } from './op';
+
+/** In the op's order, each with the attribute that counts it. */
+const INPUTS = [
+  ['hiddenScale', 'num_hidden_scale'],
+  ['bias', 'num_bias'],
+  ['softCap', 'num_soft_cap'],
+  ['scale', 'num_scale'],
+  ['adjustIds', 'num_adjust_ids'],
+  ['adjustRepetition', 'num_adjust_repetition'],
+  ['adjustAdd', 'num_adjust_add'],
+  ['mask', 'num_mask'],
+] as const;
+
+/** Appends those of `inputs` that are there to the op's tensors, and says so in its attributes. */
+export function addScoreInputs(inputs: LmHeadInputs, tensors: TensorInfo[], attrs: OpAttrs): void {
+  for (const [name, count] of INPUTS) {
+    const tensor = inputs[name];
+    if (tensor === undefined) continue;
+    tensors.push(tensor);
+    attrs[count] = 1;
+  }
+}

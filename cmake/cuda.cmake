@@ -51,7 +51,7 @@ target_link_libraries(tfjs_lm_head_ops PRIVATE cuda_kernels)
 
 # The launchers' own tests are not part of the npm package.
 if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/test/cuda/main.cu)
-  compile_cuda(cuda_test_objects "${code_flags}" test/cuda/lm_head_topk_test.cu test/cuda/score_options_test.cu test/cuda/vocab_parallel_argmax_test.cu
+  compile_cuda(cuda_test_objects "${code_flags}" test/cuda/lm_head_topk_test.cu test/cuda/score_options_test.cu test/cuda/decoding_test.cu test/cuda/vocab_parallel_argmax_test.cu
                test/cuda/merge_top_k_test.cu test/cuda/vocab_parallel_argmax_benchmark.cu test/cuda/benchmark.cu
                test/cuda/matrix.cu test/cuda/read_floor.cu test/cuda/main.cu)
   add_executable(cuda_test ${cuda_test_objects})

@@ -71,10 +71,10 @@ export interface LmHeadTopKAttrs extends LmHeadAttrs {
   host?: boolean;
 }
 
-/** Scores of given ids alone; output float32 [..., n], NaN for ids that are not in this head. */
+/** Scores of given ids alone; output float32 [..., n], NaN for ids that are not in this head (-1 among them). */
 export const LmHeadScores = 'LmHeadScores';
 export interface LmHeadScoresInputs extends LmHeadInputs {
-  /** int32 [..., n]. */
+  /** int32: n a row, whatever the shape. */
   ids: TensorInfo;
 }
 export type LmHeadScoresAttrs = LmHeadAttrs;
@@ -85,9 +85,9 @@ export type LmHeadScoresAttrs = LmHeadAttrs;
  */
 export const LmHeadRanks = 'LmHeadRanks';
 export interface LmHeadRanksInputs extends LmHeadInputs {
-  /** int32 [..., n]: ids of the whole vocabulary. */
+  /** int32, n a row, whatever the shape: ids of the whole vocabulary. */
   ids: TensorInfo;
-  /** float32 [..., n]: their scores, as `LmHeadScores` gives them. */
+  /** float32, as many: their scores, as `LmHeadScores` gives them. */
   scores: TensorInfo;
 }
 export interface LmHeadRanksAttrs extends LmHeadAttrs {
@@ -103,9 +103,9 @@ export const LmHeadDraw = 'LmHeadDraw';
 export interface LmHeadDrawInputs extends LmHeadInputs {
   /** float32 [1] or [rows]; 0: no noise. */
   temperature: TensorInfo;
-  /** int32 [4]: lower and upper half of the seed, then of the step. */
+  /** int32 [4] or [rows, 4]: lower and upper half of the seed, then of the step. */
   seed: TensorInfo;
-  /** int32 [...]: which row's noise each row gets; without it, the row's number. */
+  /** int32, one a row: which row's noise each row gets; without it, the row's number. */
   rowIds?: TensorInfo;
 }
 export interface LmHeadDrawAttrs extends LmHeadAttrs {

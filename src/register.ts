@@ -1,7 +1,13 @@
 /** The one list of KernelConfigs; importing this file registers them. */
 import * as tf from '@tensorflow/tfjs-core';
-import * as composed from './backends/composed/lm_head_topk';
+import * as composedLmHeadDraw from './backends/composed/lm_head_draw';
+import * as composedLmHeadRanks from './backends/composed/lm_head_ranks';
+import * as composedLmHeadScores from './backends/composed/lm_head_scores';
+import * as composedLmHeadTopK from './backends/composed/lm_head_topk';
 import { binarizeHeadConfig } from './backends/cpu/binarize_head';
+import { lmHeadDrawConfig } from './backends/cpu/lm_head_draw';
+import { lmHeadRanksConfig } from './backends/cpu/lm_head_ranks';
+import { lmHeadScoresConfig } from './backends/cpu/lm_head_scores';
 import { lmHeadTopKConfig } from './backends/cpu/lm_head_topk';
 import { localArgmaxCandidatesConfig } from './backends/cpu/local_argmax_candidates';
 import { packBinaryConfig, unpackBinaryConfig } from './backends/cpu/pack_binary';
@@ -10,6 +16,9 @@ import { pickFromCandidatesConfig } from './backends/cpu/pick_from_candidates';
 import { quantizeActivationsConfig } from './backends/cpu/quantize_activations';
 import { vocabParallelArgmaxConfig } from './backends/cpu/vocab_parallel_argmax';
 import * as tensorflowBinarizeHead from './backends/tensorflow/binarize_head';
+import * as tensorflowLmHeadDraw from './backends/tensorflow/lm_head_draw';
+import * as tensorflowLmHeadRanks from './backends/tensorflow/lm_head_ranks';
+import * as tensorflowLmHeadScores from './backends/tensorflow/lm_head_scores';
 import * as tensorflowLmHeadTopK from './backends/tensorflow/lm_head_topk';
 import * as tensorflowLocalArgmaxCandidates from './backends/tensorflow/local_argmax_candidates';
 import * as tensorflowPackBinary from './backends/tensorflow/pack_binary';
@@ -31,12 +40,21 @@ const plainConfigs = [
   vocabParallelArgmaxConfig,
 ];
 
-const cpuConfigs = [lmHeadTopKConfig, ...plainConfigs];
+const cpuConfigs = [lmHeadTopKConfig, lmHeadScoresConfig, lmHeadRanksConfig, lmHeadDrawConfig, ...plainConfigs];
 
-const composedConfigs = [composed.lmHeadTopKConfig, ...plainConfigs];
+const composedConfigs = [
+  composedLmHeadTopK.lmHeadTopKConfig,
+  composedLmHeadScores.lmHeadScoresConfig,
+  composedLmHeadRanks.lmHeadRanksConfig,
+  composedLmHeadDraw.lmHeadDrawConfig,
+  ...plainConfigs,
+];
 
 const tensorflowConfigs = [
   tensorflowLmHeadTopK.lmHeadTopKConfig,
+  tensorflowLmHeadScores.lmHeadScoresConfig,
+  tensorflowLmHeadRanks.lmHeadRanksConfig,
+  tensorflowLmHeadDraw.lmHeadDrawConfig,
   tensorflowPackHalf.packHalfConfig,
   tensorflowBinarizeHead.binarizeHeadConfig,
   tensorflowPackBinary.packBinaryConfig,

@@ -2,68 +2,14 @@
 #include <algorithm>
 
 #include "../common/cuda_check.h"
+#include "buffers.h"
 #include "lm_head.h"
 #include "merge.cuh"
-#include "plan.h"
 #include "prologue/index_adjusted.h"
+#include "rank.h"
 
 namespace lm_head {
 namespace {
-
-// Hands out pieces of the scratch memory; with a null base it only counts.
-class Scratch {
- public:
-  explicit Scratch(void* base) : base_(static_cast<unsigned char*>(base)) {}
-  template <class T>
-  T* take(size_t count) {
-    T* piece = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
-    used_ += (count * sizeof(T) + 255) / 256 * 256;
-    return piece;
-  }
-  size_t used() const { return used_; }
-
- private:
-  unsigned char* base_;
-  size_t used_ = 0;
-};
-
-struct Buffers {
-  AdjustIndex adjustIndex{};
-  unsigned char* hidden;
-  RowPool pool;
-  Key* bounds[2];  // what the sweep before has taken last, and what the present one takes
-  Key* lists;
-  LogSumExpParams logSumExp;
-
-  Buffers(Scratch& scratch, const Plan& plan) {
-    const size_t rows = plan.args.rows;
-    const AdjustOption& adjust = plan.args.options.adjust;
-    if (adjust.ids != nullptr) {
-      adjustIndex = AdjustIndex::sized(plan.args.vocabSize, adjust.entries);
-      adjustIndex.listed = scratch.take<uint32_t>(adjust.lists * adjustIndex.words);
-      adjustIndex.slots = scratch.take<AdjustSlot>(adjust.lists * adjustIndex.slotCount);
-    }
-    hidden = scratch.take<unsigned char>(plan.variant->hiddenBytes(plan));
-    pool.published = scratch.take<Key>(rows * kMaxPoolBlocks);
-    pool.thresholds = scratch.take<Key>(rows);
-    pool.keys = scratch.take<Key>(rows * plan.poolCapacity);
-    pool.counts = scratch.take<int>(rows);
-    pool.taken = scratch.take<int>(rows);
-    pool.cuts = scratch.take<Key>(rows);
-    pool.rescanBounds = scratch.take<Key>(rows);
-    pool.blocks = plan.blocks;
-    pool.publishedRank = plan.publishedRank;
-    pool.capacity = plan.poolCapacity;
-    for (Key*& some : bounds) some = plan.args.k > plan.k ? scratch.take<Key>(rows) : nullptr;
-    lists = scratch.take<Key>(plan.sharedLists ? 0 : rows * plan.blocks * plan.listCapacity);
-    const size_t parts = plan.logSumExp ? rows * plan.blocks : 0;
-    logSumExp.termsOfBlock =
-        static_cast<int>((plan.tiling.mostIdsOfBlock + plan.shape.tileVocab - 1) / plan.shape.tileVocab) *
-        (plan.shape.tileVocab / kGroupIds);
-    logSumExp.terms = scratch.take<LogSumTerm>(parts * logSumExp.termsOfBlock);
-    logSumExp.sums = scratch.take<LogSum>(parts);
-  }
-};
 
 cudaError_t launchMerge(const MergeParams& params, cudaStream_t stream) {
   int sortSize = 32;
@@ -78,22 +24,13 @@ cudaError_t launchRows(const Plan& plan, void* scratchMemory, cudaStream_t strea
   const LmHeadTopKArgs& args = plan.args;
   Scratch scratch(scratchMemory);
   const Buffers buffers(scratch, plan);
-  SweepParams sweep{};
-  sweep.args = args;
-  sweep.args.options.adjust.index = buffers.adjustIndex;
-  sweep.tiling = plan.tiling;
-  sweep.rowsPerBlock = plan.shape.rowsPerBlock;
-  sweep.topK.keep = plan.keep;
-  sweep.topK.listCapacity = plan.listCapacity;
-  sweep.topK.listsMayFill = plan.listsMayFill;
-  sweep.topK.fewTiles = plan.tiling.tiles <= 2 * plan.blocks;
-  sweep.topK.lists = plan.sharedLists ? nullptr : buffers.lists;
-  sweep.topK.pool = buffers.pool;
+  SweepParams sweep = sweepParams(plan, buffers);
   MergeParams merge{};
   merge.rows = args.rows;
   merge.pool = buffers.pool;
   merge.kTotal = args.k;
   merge.vocabStart = args.vocabStart;
+  merge.hidesMasked = args.draw.wanted();
   merge.values = args.values;
   merge.indices = args.indices;
   merge.logSumExps = args.logSumExp;
@@ -101,6 +38,7 @@ cudaError_t launchRows(const Plan& plan, void* scratchMemory, cudaStream_t strea
   // Merges leave the pool empty for the sweeps after the first.
   RETURN_IF_ERROR(plan.variant->prepare(plan, buffers.pool, buffers.hidden, stream));
   RETURN_IF_ERROR(launchIndexAdjusted(sweep.args, stream));
+  RETURN_IF_ERROR(launchSortTargets(args, buffers.targets, stream));
   for (int64_t done = 0, sweeps = 0; done < args.k; done += plan.k, ++sweeps) {
     merge.k = sweep.topK.k = static_cast<int>(std::min<int64_t>(args.k - done, plan.k));
     merge.kBefore = done;
@@ -108,6 +46,7 @@ cudaError_t launchRows(const Plan& plan, void* scratchMemory, cudaStream_t strea
     // Both merges write the last key taken; the sweep and its rescan read that of the sweep before.
     merge.bounds = buffers.bounds[sweeps % 2];
     sweep.topK.bounds = done == 0 ? nullptr : buffers.bounds[(sweeps + 1) % 2];
+    sweep.targets = done == 0 ? buffers.targets : RankTargets{};
     sweep.logSumExp = merge.logSumExp = done == 0 && plan.logSumExp ? buffers.logSumExp : LogSumExpParams{};
     RETURN_IF_ERROR(plan.variant->sweep(plan, sweep, buffers.hidden, stream));
     RETURN_IF_ERROR(launchMerge(merge, stream));
@@ -116,13 +55,14 @@ cudaError_t launchRows(const Plan& plan, void* scratchMemory, cudaStream_t strea
     SweepParams again = sweep;
     again.topK.rescan = true;
     again.logSumExp.terms = nullptr;
+    again.targets = {};
     RETURN_IF_ERROR(plan.variant->sweep(plan, again, buffers.hidden, stream));
     MergeParams afterRescan = merge;
     afterRescan.afterRescan = true;
     afterRescan.logSumExp.terms = nullptr;
     RETURN_IF_ERROR(launchMerge(afterRescan, stream));
   }
-  return cudaSuccess;
+  return launchWriteRanks(args, buffers.targets, stream);
 }
 
 size_t bytesOf(const Plan& plan) {
@@ -137,6 +77,12 @@ LmHeadTopKArgs sliceRows(const LmHeadTopKArgs& args, int64_t begin) {
   slice.hidden = args.hidden + begin * args.hiddenSize;
   if (args.hiddenScale != nullptr) slice.hiddenScale = args.hiddenScale + begin;
   slice.options = args.options.ofRows(begin, slice.rows, args.vocabSize);
+  slice.draw = args.draw.fromRow(begin);
+  if (args.rank.ids != nullptr) {
+    slice.rank.ids += begin * args.rank.count;
+    slice.rank.scores += begin * args.rank.count;
+    slice.rank.ranks += begin * args.rank.count;
+  }
   slice.values = args.values + begin * args.k;
   slice.indices = args.indices + begin * args.k;
   if (args.logSumExp != nullptr) slice.logSumExp = args.logSumExp + begin;

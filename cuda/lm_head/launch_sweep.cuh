@@ -23,12 +23,18 @@ cudaError_t launchSweepWith(const Plan& plan, const SweepParams& params,
                          params, mainloopParams);
 }
 
-template <class Mainloop, class RestMainloop = void>
+// kWithOptions: whether this main loop has a kernel with options, too. They take long to compile, so not all have.
+template <bool kWithOptions, class Mainloop, class RestMainloop = void>
 cudaError_t launchSweep(const Plan& plan, const SweepParams& params, const typename Mainloop::Params& mainloopParams,
                         cudaStream_t stream) {
-  const bool plain = !params.args.options.any();
-  return plain ? launchSweepWith<Mainloop, RestMainloop, Epilogue::kPlain>(plan, params, mainloopParams, stream)
-               : launchSweepWith<Mainloop, RestMainloop, Epilogue::kWithOptions>(plan, params, mainloopParams, stream);
+  if (params.args.isPlain()) {
+    return launchSweepWith<Mainloop, RestMainloop, Epilogue::kPlain>(plan, params, mainloopParams, stream);
+  }
+  if constexpr (kWithOptions) {
+    return launchSweepWith<Mainloop, RestMainloop, Epilogue::kWithOptions>(plan, params, mainloopParams, stream);
+  } else {
+    return cudaErrorNotSupported;  // never: the plan has chosen another
+  }
 }
 
 // visit(std::integral_constant<int, n>()) for the first n of these that serves `rows`, or the last.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../common/dependent_launch.cuh"
+#include "../common/sort.cuh"
 #include "reductions/log_sum_exp.cuh"
 #include "reductions/row_pool.cuh"
 
@@ -14,6 +15,7 @@ struct MergeParams {
   int64_t kBefore;  // results of the sweeps before
   int64_t kTotal;
   int64_t vocabStart;
+  bool hidesMasked;           // the id of a value of -inf is -1
   float* values;              // [rows, kTotal]
   int32_t* indices;           // [rows, kTotal]
   Key* bounds;                // [rows]: the last key taken, what the next sweep stays below; or null
@@ -55,42 +57,6 @@ __device__ inline void mergeLogSumsOfBlocks(const MergeParams& params, int64_t r
   if (params.logSumStates != nullptr) total.store(params.logSumStates + row * LogSum::kWords);
 }
 
-// Bitonic sort of `size` keys in shared memory, a power of two of at least 32, by a block. Steps within a warp need no
-// barrier.
-template <int kThreads>
-__device__ inline void sortBestFirst(const cg::thread_block& block, Key* keys, int size) {
-  const auto sortWithinWarps = [&](int firstRun, int lastRun) {
-    for (int i = threadIdx.x; i < size; i += kThreads) {
-      Key key = keys[i];
-      for (int run = firstRun; run <= lastRun; run *= 2) {
-        for (int stride = min(run / 2, 16); stride > 0; stride /= 2) {
-          const Key other = __shfl_xor_sync(0xffffffffu, key, stride);
-          const bool wantsLarger = ((i & run) == 0) == ((i & stride) == 0);
-          if ((other > key) == wantsLarger) key = other;
-        }
-      }
-      keys[i] = key;
-    }
-    block.sync();
-  };
-  sortWithinWarps(2, 32);
-  for (int run = 64; run <= size; run *= 2) {
-    for (int stride = run / 2; stride >= 32; stride /= 2) {
-      for (int pair = threadIdx.x; pair < size / 2; pair += kThreads) {
-        const int i = 2 * pair - (pair & (stride - 1)), j = i + stride;
-        const bool descending = (i & run) == 0;
-        const Key a = keys[i], b = keys[j];
-        if ((a < b) == descending) {
-          keys[i] = b;
-          keys[j] = a;
-        }
-      }
-      block.sync();
-    }
-    sortWithinWarps(run, run);
-  }
-}
-
 // A block a row; and of the first sweep, where logSumExp is wanted, another one. Shared memory: `sortSize` keys, the
 // power of two at or above k, at least 32. Leaves the pool empty for the next sweep.
 template <int kThreads>
@@ -113,8 +79,10 @@ __global__ void __launch_bounds__(kThreads) mergeKernel(const __grid_constant__ 
   const Key cut = params.mayCut && !params.afterRescan ? params.pool.cuts[row] : kWorstKey;
   const auto store = [&](int place, Key key) {
     const int64_t out = row * params.kTotal + params.kBefore + place;
-    params.values[out] = keyValue(key);
-    params.indices[out] = static_cast<int32_t>(keyId(key) + params.vocabStart);
+    const float value = keyValue(key);
+    params.values[out] = value;
+    params.indices[out] =
+        params.hidesMasked && value == -INFINITY ? -1 : static_cast<int32_t>(keyId(key) + params.vocabStart);
     if (place != k - 1) return;
     last = key;
     if (params.bounds != nullptr) params.bounds[row] = key;

@@ -51,7 +51,7 @@ __device__ inline void prefetchOptions(const LmHeadTopKArgs& args, const Tile& t
 
 // One pass of a block over its tiles. kSeeds: whether the first tile has seeds, see TopK.
 template <bool kSeeds, class Mainloop, class Kept>
-__device__ inline void sweepTiles(const SweepParams& params, Mainloop& mainloop, Kept& reductions) {
+__device__ __forceinline__ void sweepTiles(const SweepParams& params, Mainloop& mainloop, Kept& reductions) {
   const auto served = [&](int row) {
     return mainloop.serves(row) &&
            (!params.topK.rescan || params.topK.pool.rescanBounds[reductions.rows().begin + row] != kWorstKey);
@@ -61,12 +61,16 @@ __device__ inline void sweepTiles(const SweepParams& params, Mainloop& mainloop,
   syncWorkers<Mainloop::kWorkers>();
   reductions.done = 0;
   for (int index = blockIdx.x; index < tiling.tiles;) {
-    if constexpr (Kept::kOptions) prefetchOptions<Mainloop::kWorkers>(params.args, tiling.at(index), reductions.rows());
+    if constexpr (Kept::kOptions) {
+      if (params.args.options.any())
+        prefetchOptions<Mainloop::kWorkers>(params.args, tiling.at(index), reductions.rows());
+    }
     mainloop.scoreTile(tiling.at(index), reductions);
     if (reductions.wantsLogSums())
       reductions.logSums().finishTile(tiling.at(index), params.args.vocabSize, reductions.done, served);
     index = static_cast<int>(mainloop.tileAfter(index));
     ++reductions.done;
+    if (Kept::kOptions && params.args.sumsAlone) continue;
     reductions.topK().endTile(reductions.done, kSeeds, index >= tiling.tiles);
   }
   if (reductions.wantsLogSums()) reductions.logSums().flush(reductions.done, served);

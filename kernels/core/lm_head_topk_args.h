@@ -3,11 +3,21 @@
 
 #include <cstdint>
 
+#include "noise.h"
 #include "score_options.h"
 
 namespace lm_head {
 
 enum class HeadFormat : int { kFloat32, kBfloat16, kFloat16, kBinary };
+
+// Ids of each row of which it is asked how many others come before; without ids, of none.
+struct RankOption {
+  const int32_t* ids;   // [rows, count], as they are returned
+  const float* scores;  // the same shape
+  int64_t count;        // at most kMaxRankIds
+  int32_t* ranks;       // the same shape
+};
+constexpr int64_t kMaxRankIds = 2048;
 
 struct LmHeadTopKArgs {
   HeadFormat format;
@@ -27,12 +37,17 @@ struct LmHeadTopKArgs {
   int64_t groupSize;  // binary: columns that share a scale; a multiple of 32 that divides hiddenSize
   const float* bias;  // [vocabSize] or null
   ScoreOptions options;
+  DrawOption draw;  // k is 1 then, the value is the noisy score, and the id -1 where that is -inf
+  RankOption rank;
+  bool sumsAlone;  // nothing is made of the sums, they are what is wanted
   int64_t vocabStart;
   float* values;         // [rows, k]
   int32_t* indices;      // [rows, k]
   float* logSumExp;      // [rows], or null: log of the sum of exp of all scores of the row
   int32_t* logSumState;  // [rows, LogSum::kWords], or null: that sum itself, as ranks tell it each other (log_sum.h)
 
+  // Whether nothing is asked for but the top k and the log-sum-exp of plain scores.
+  bool isPlain() const { return !options.any() && !draw.wanted() && rank.ids == nullptr && !sumsAlone; }
   bool wantsLogSumExp() const { return logSumExp != nullptr || logSumState != nullptr; }
 };
 

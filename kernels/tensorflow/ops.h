@@ -36,6 +36,8 @@ void registerKernel(const char* op, const std::vector<TypeConstraint>& constrain
 }
 
 void registerLmHeadTopK();
+void registerLmHeadDraw();
+void registerLmHeadScores();
 void registerPackHalf();
 void registerBinarizeHead();
 void registerPackBinary();

@@ -32,6 +32,8 @@ __attribute__((constructor)) void registerAll() {
   try {
     if (alreadyRegistered()) return;
     registerLmHeadTopK();
+    registerLmHeadDraw();
+    registerLmHeadScores();
     registerPackHalf();
     registerBinarizeHead();
     registerPackBinary();

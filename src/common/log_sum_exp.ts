@@ -3,7 +3,7 @@
  * in fixed point, in windows of 16 binary digits, that adding never rounds. What is added is a term: what 64 neighbouring
  * scores give.
  */
-const { exp, floor, log } = Math;
+const { exp, floor, log, max: largerOf } = Math;
 
 /** Scores of a term. A vocabulary is to be cut into shards at multiples of this for the bits of the whole. */
 export const TERM_SIZE = 64;
@@ -124,7 +124,7 @@ export class LogSumExp {
   private endTerm(): void {
     const { scores, count } = this;
     let max = -Infinity;
-    for (let i = 0; i < count; i++) max = Math.max(max, scores[i]); // NaN stays
+    for (let i = 0; i < count; i++) max = largerOf(max, scores[i]); // NaN stays
     let sum = 0;
     for (let i = 0; i < count; i++) sum += exp(scores[i] - max);
     this.sum.addTerm(max, sum);

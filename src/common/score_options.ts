@@ -2,7 +2,8 @@
 import * as tf from '@tensorflow/tfjs-core';
 import { checkOptions, fail, MAX_VOCAB_END, shapeText, toTensor } from './validate';
 
-type Numbers = tf.Tensor | tf.TensorLike;
+/** What an option may be given as. */
+export type Numbers = tf.Tensor | tf.TensorLike;
 
 /**
  * The steps from a product to the score that ranks, in this order: h·w + `bias`; `softCap` · tanh(score / softCap);
@@ -108,7 +109,8 @@ function toBiasOfRows(op: string, value: Numbers, place: ScorePlace): tf.Tensor 
   return bias;
 }
 
-function toRowOption(op: string, argument: string, value: Numbers, place: ScorePlace): tf.Tensor {
+/** A number for all rows, or one for each. */
+export function toRowOption(op: string, argument: string, value: Numbers, place: ScorePlace): tf.Tensor {
   const option = toTensor(op, argument, value, 'float32');
   const { shape } = option;
   if (!hasRows(shape, place) && !(shape.length === 1 && shape[0] === 1)) {
@@ -183,7 +185,7 @@ function toEntries(op: string, argument: string, value: Numbers, ids: tf.Tensor)
 }
 
 /** Checks numbers that are given as such, before they were rounded to the tensor's type. */
-function checkNumbers(
+export function checkNumbers(
   op: string,
   argument: string,
   value: Numbers,

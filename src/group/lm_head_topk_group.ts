@@ -37,7 +37,7 @@ export function topKOverTransport(
     const best = runKernel<tf.Tensor[]>(LmHeadTopK, inputs, own);
     new Parts(payload, rows, k).set(best.map((tensor) => tensor.dataSync()));
   }
-  const shards = exchange(op, transport, { rows, k, logSumExp, vocabStart, vocabSize }, payload);
+  const shards = exchange(op, transport, { rows, details: [k, Number(logSumExp)], vocabStart, vocabSize }, payload);
   checkInteger(
     op,
     'k',

@@ -46,19 +46,38 @@ export function runInGroup<T extends tf.TensorContainer>(
 /** What each rank tells the others about its call: all but the ids of the shard has to be the same. */
 export interface ShardCall {
   rows: number;
-  k: number;
-  logSumExp: boolean;
+  /** int32, as many as the op's text in OPS takes. */
+  details: readonly number[];
   vocabStart: number;
   /** Of the shard; 0 for a rank that has nothing to offer. */
   vocabSize: number;
 }
 
-const HEADER_INTS = 6;
-/** Marks an op's header, so that neither another op nor other data passes for it. */
-const OPS: Record<string, number> = { vocabParallelArgmax: 0x4c4d4801, lmHeadTopK: 0x4c4d4802 };
+/** How a header tells of an op: [mark, rows, ...details, vocabStart, vocabSize]. */
+interface OpHeader {
+  /** So that neither another op nor other data passes for it. */
+  mark: number;
+  /** What errors say of the details. */
+  text(...details: number[]): string;
+}
+
+const OPS: Record<string, OpHeader> = {
+  vocabParallelArgmax: { mark: 0x4c4d4801, text: () => '' },
+  lmHeadTopK: { mark: 0x4c4d4802, text: (k, logSumExp) => `, k ${k}${logSumExp ? ', logSumExp' : ''}` },
+  lmHeadScores: { mark: 0x4c4d4803, text: (n) => `, ${n} ids a row` },
+  lmHeadLogProbs: { mark: 0x4c4d4804, text: (n, part) => `, ${n} ids a row, ${part === 0 ? 'scores' : 'ranks'}` },
+  lmHeadSample: { mark: 0x4c4d4805, text: (...words) => drawText(words) },
+  lmHeadVerify: { mark: 0x4c4d4806, text: (...words) => drawText(words) },
+};
+
+function drawText([seedLow, seedHigh, stepLow, stepHigh]: number[]): string {
+  const whole = (low: number, high: number) => high * 2 ** 32 + (low >>> 0);
+  return `, seed ${whole(seedLow, seedHigh)}, step ${whole(stepLow, stepHigh)}`;
+}
 
 /** What a rank has sent. */
 export interface Shard {
+  vocabStart: number;
   vocabSize: number;
   payload: Int32Array;
 }
@@ -69,23 +88,28 @@ export interface Shard {
  *     the last is thrown in every rank alike.
  */
 export function exchange(op: string, transport: ShardTransport, call: ShardCall, payload: Int32Array): Shard[] {
-  const { rows, k, logSumExp, vocabStart, vocabSize } = call;
-  const mine = new Int32Array(HEADER_INTS + payload.length);
-  mine.set([OPS[op], rows, k, Number(logSumExp), vocabStart, vocabSize]);
-  mine.set(payload, HEADER_INTS);
+  const { rows, details, vocabStart, vocabSize } = call;
+  const header = [OPS[op].mark, rows, ...details, vocabStart, vocabSize];
+  const mine = new Int32Array(header.length + payload.length);
+  mine.set(header);
+  mine.set(payload, header.length);
   const all = gather(op, transport, mine);
   const parts = Array.from({ length: transport.worldSize }, (_, rank) =>
     all.subarray(rank * mine.length, (rank + 1) * mine.length),
   );
-  const expected = callText(mine);
+  const common = header.length - 2;
+  const expected = callText(mine.subarray(0, common));
   parts.forEach((part, rank) => {
-    if (callText(part) !== expected) {
-      fail(op, 'group', `see the same call from every rank (${expected})`, `${callText(part)} from rank ${rank}`);
+    const actual = callText(part.subarray(0, common));
+    if (actual !== expected) {
+      fail(op, 'group', `see the same call from every rank (${expected})`, `${actual} from rank ${rank}`);
     }
   });
-  const shards = parts.map((part, rank) => ({ rank, start: part[4], size: part[5] }));
+  const shards = parts.map((part) => {
+    return { vocabStart: part[common], vocabSize: part[common + 1], payload: part.subarray(header.length) };
+  });
   checkShards(op, shards);
-  return parts.map((part) => ({ vocabSize: part[5], payload: part.subarray(HEADER_INTS) }));
+  return shards;
 }
 
 function gather(op: string, transport: ShardTransport, mine: Int32Array): Int32Array {
@@ -108,17 +132,19 @@ function gather(op: string, transport: ShardTransport, mine: Int32Array): Int32A
   return all as Int32Array;
 }
 
-function callText([mark, rows, k, logSumExp]: Int32Array): string {
-  const op = Object.keys(OPS).find((name) => OPS[name] === mark);
-  if (op === undefined) return 'no call';
-  return op === 'lmHeadTopK' ? `${op}, ${rows} rows, k ${k}${logSumExp ? ', logSumExp' : ''}` : `${op}, ${rows} rows`;
+function callText([mark, rows, ...details]: Int32Array): string {
+  const op = Object.keys(OPS).find((name) => OPS[name].mark === mark);
+  return op === undefined ? 'no call' : `${op}, ${rows} rows${OPS[op].text(...details)}`;
 }
 
 /** An id that two ranks hold would be counted twice: most likely one of them has forgotten its vocabStart. */
-function checkShards(op: string, shards: { rank: number; start: number; size: number }[]): void {
-  const present = shards.filter(({ size }) => size > 0).sort((a, b) => a.start - b.start);
+function checkShards(op: string, shards: readonly Shard[]): void {
+  const present = shards
+    .map(({ vocabStart: start, vocabSize: size }, rank) => ({ rank, start, size }))
+    .filter(({ size }) => size > 0)
+    .sort((a, b) => a.start - b.start);
   if (present.length === 0) fail(op, 'group', 'hold at least one id of the vocabulary', 'none in any rank');
-  const text = ({ rank, start, size }: (typeof shards)[number]) => `[${start}, ${start + size}) in rank ${rank}`;
+  const text = ({ rank, start, size }: (typeof present)[number]) => `[${start}, ${start + size}) in rank ${rank}`;
   for (let i = 1; i < present.length; i++) {
     const [before, after] = [present[i - 1], present[i]];
     if (after.start < before.start + before.size) {

@@ -22,7 +22,7 @@ export function argmaxOverTransport(
       : (runKernel<tf.Tensor2D>(LocalArgmaxCandidates, { logits }, attrs).dataSync() as Int32Array);
   const payload = new Int32Array(rows * CANDIDATE_WIDTH);
   payload.set(candidates);
-  const call = { rows, k: 1, logSumExp: false, vocabStart, vocabSize };
+  const call = { rows, details: [1, 0], vocabStart, vocabSize };
   const shards = exchange(op, transport, call, payload).filter((shard) => shard.vocabSize > 0);
   const best = Array.from({ length: rows }, () => new Best());
   for (const { payload: pairs } of shards) {

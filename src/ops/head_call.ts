@@ -73,7 +73,9 @@ export function resolveCall(
   if (bias !== undefined && options.bias !== undefined) {
     fail(op, 'bias', 'be left out with an LmHead that has a bias of its own', 'a second one');
   }
-  let wholeVocabSize = head instanceof LmHead ? head.wholeVocabSize : undefined;
+  // With another vocabStart than its own, a shard's ids are of a vocabulary that it does not know.
+  const isAtOwnPlace = head instanceof LmHead && head.vocabStart === vocabStart;
+  let wholeVocabSize = isAtOwnPlace ? head.wholeVocabSize : undefined;
   if (vocabStart === 0 && exchange === undefined) wholeVocabSize ??= vocabSize;
   const scores = scoreInputs(op, options, { leading, rows, vocabSize, vocabStart, wholeVocabSize });
   const inputs = inputsOf($hidden, undefined, weight, bias, scores);

@@ -63,6 +63,15 @@ export type LmHeadTopKLogSumExpResult = Required<LmHeadTopKResult>;
  * const token = lmHeadTopK(hidden, head, 1, {host: true}).indices.dataSync()[0];
  * ```
  *
+ * Options make of a product the score that ranks, in this order: `bias` is added; softCap · tanh(score / softCap); times
+ * `scale`; `adjust`, penalties and biases of single ids; `mask`, which gives ids that are not allowed -Infinity. `values` and
+ * `logSumExp` are of the final scores:
+ *
+ * ```js
+ * const adjust = tokenPenalties(history, {repetition: 1.1, frequency: 0.2});
+ * const {indices} = lmHeadTopK(hidden, head, 50, {softCap: 30, scale: 1 / temperature, adjust, mask});
+ * ```
+ *
  * The order: NaN first, then the larger score, and of equal scores the lower id (-0 equals +0). So the result for k is
  * a prefix of the result for k + 1. A row's values, ids and log-sum-exp depend on neither the other rows nor their number; nor
  * does the log-sum-exp depend on k, or on a cut of the vocabulary at multiples of 64 ids.

@@ -91,6 +91,7 @@ enum class Selection { kAll, kQuick, kSanitize };
 
 void lmHeadTopK(Selection selection);
 void scoreOptions(Selection selection);
+void decoding(Selection selection);
 void vocabParallelArgmax(Selection selection);
 void mergeTopK(Selection selection);
 // Which part of the matrix is measured.

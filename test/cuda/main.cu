@@ -82,6 +82,7 @@ int main(int argc, char** argv) {
   }
   test::lmHeadTopK(options.selection);
   test::scoreOptions(options.selection);
+  test::decoding(options.selection);
   test::vocabParallelArgmax(options.selection);
   test::mergeTopK(options.selection);
   std::printf("%d checks, %d failed\n", test::checks, test::failures);

@@ -1,8 +1,12 @@
 import * as tf from '@tensorflow/tfjs-core';
 import {
   LmHead,
+  lmHeadLogProbs,
+  lmHeadSample,
+  lmHeadScores,
   lmHeadTopK,
   lmHeadTopKBinary,
+  lmHeadVerify,
   localArgmaxCandidates,
   pickFromCandidates,
   quantizeActivations,
@@ -63,6 +67,24 @@ describeEachBackend('1000 calls leave nothing behind', () => {
     for (let i = 0; i < 1000; i++) once();
     expect(counts()).toEqual(before);
     tf.dispose([hidden, weight]);
+  });
+
+  it.each(FORMATS)('the ops of the decoding loop, with numbers and with tensors, %s', (format) => {
+    const { hidden, head, dispose } = inject(format, [randomFloats(50, 1), randomFloats(50, 2)]);
+    const rank3 = tf.expandDims(hidden);
+    const [ids, draft] = [tf.tensor2d([[1], [2]], [2, 1], 'int32'), tf.tensor2d([[3]], [1, 1], 'int32')];
+    const once = () => {
+      tf.dispose([lmHeadScores(hidden, head, ids), lmHeadScores(hidden, head, [[1], [2]], { scale: 2 })]);
+      tf.dispose(lmHeadLogProbs(hidden, head, ids));
+      tf.dispose(lmHeadSample(hidden, head, { seed: 1, temperature: 0.5, rowIds: [3, 4] }));
+      tf.dispose(lmHeadVerify(rank3, head, draft, { seed: 1 }));
+    };
+    once();
+    const before = counts();
+    for (let i = 0; i < 1000; i++) once();
+    expect(counts()).toEqual(before);
+    tf.dispose([rank3, ids, draft]);
+    dispose();
   });
 
   it('the argmax ops', () => {

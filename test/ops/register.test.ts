@@ -8,6 +8,9 @@ import { activate } from '../backends';
 
 const KERNELS = [
   'LmHeadTopK',
+  'LmHeadScores',
+  'LmHeadRanks',
+  'LmHeadDraw',
   'PackHalf',
   'BinarizeHead',
   'PackBinary',

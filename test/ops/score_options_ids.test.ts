@@ -201,6 +201,18 @@ describeEachBackend('the ids of mask and adjust', () => {
     dispose();
   });
 
+  it('takes ids of any vocabulary where a shard is given another place than its own', () => {
+    tf.tidy(() => {
+      const shard = LmHead.shard(tf.zeros([100, 1]), { rank: 0, worldSize: 2 }); // ids [0, 64)
+      const vocabStart = 1000;
+      const [adjust, mask] = [{ ids: [1005, 1063], add: [2, 3] }, maskOf([1003, 1005], vocabStart + 64)];
+      expect(take(lmHeadTopK([[1]], shard, 3, { adjust, vocabStart })).ids).toEqual([[1063, 1005, 1000]]);
+      expect(take(lmHeadTopK([[1]], shard, 2, { adjust, mask, vocabStart })).ids).toEqual([[1005, 1003]]);
+      expect(() => lmHeadTopK([[1]], shard, 2, { mask: maskOf([3], 100), vocabStart })).toThrow('n at least 34');
+      shard.dispose();
+    });
+  });
+
   it('adjusts the largest ids', () => {
     const { hidden, head, dispose } = inject('float32', [[1, 3, 2]]);
     const vocabStart = 2 ** 31 - 4;

@@ -58,7 +58,8 @@ class BinaryMainloop {
 
   // All workers: emits a fragment's scores.
   template <class Reductions, int kPairs>
-  __device__ void emit(Reductions& reductions, const IdPair& ids, float (&sums)[kPairs][2], int unit) const {
+  __device__ __forceinline__ void emit(Reductions& reductions, const IdPair& ids, float (&sums)[kPairs][2],
+                                       int unit) const {
     const float* scales = rowScales();
     reductions.emitFragment(ids, sums, unit, [&](int row) { return RowFinish{scales[row], true}; });
   }

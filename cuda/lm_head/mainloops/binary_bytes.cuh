@@ -35,7 +35,7 @@ class BinaryBytesMainloop : public BinaryBytesBase<kTiles, kUnits, kWarps, kGrou
       : Base(sweep, params, shared, rowBegin, rows), bytes_(reinterpret_cast<const uint4*>(shared)) {}
 
   template <class Reductions>
-  __device__ void scoreTile(const Tile& tile, Reductions& reductions) {
+  __device__ __forceinline__ void scoreTile(const Tile& tile, Reductions& reductions) {
     Sums running = {};
     const bool serves = stream_.serves(tile);
     if (!serves) {

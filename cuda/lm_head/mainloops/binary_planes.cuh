@@ -47,7 +47,7 @@ class BinaryPlanesMainloop : public BinaryPlanesBase<kRows, kGroup128, kBulk> {
   }
 
   template <class Reductions>
-  __device__ void scoreTile(const Tile& tile, Reductions& reductions) {
+  __device__ __forceinline__ void scoreTile(const Tile& tile, Reductions& reductions) {
     const int lane = threadIdx.x % 32, t = lane % 4, warp = threadIdx.x / 32;
     float own[1][2] = {};
     float sums[kRows][2] = {};  // of ids g and g+8: this lane's one of the four running sums

@@ -37,7 +37,7 @@ class BinaryWgmmaMainloop : public BinaryWgmmaBase {
   }
 
   template <class Reductions>
-  __device__ void scoreTile(const Tile& tile, Reductions& reductions) {
+  __device__ __forceinline__ void scoreTile(const Tile& tile, Reductions& reductions) {
     const int unit = threadIdx.x / 32;
     float running[kTiles][4][4] = {};  // as in BinaryBytesMainloop
     const bool serves = stream_.serves(tile);

@@ -60,7 +60,7 @@ class Fp32Mainloop : public OwnTiles {
   __device__ bool serves(int) const { return true; }
 
   template <class Reductions>
-  __device__ void scoreTile(const Tile& tile, Reductions& reductions) {
+  __device__ __forceinline__ void scoreTile(const Tile& tile, Reductions& reductions) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     constexpr int kIdsPerPass = kThreads / 32 * kFp32Ids, kPairs = (kRows + 3) / 4;
     for (int pass = 0; pass < tile.size / kIdsPerPass; ++pass) {

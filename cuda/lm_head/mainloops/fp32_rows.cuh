@@ -29,7 +29,7 @@ class Fp32RowsMainloop : public OwnTiles {
   __device__ bool serves(int row) const { return splitRows_ == nullptr || splitRows_[row].needsFp32; }
 
   template <class Reductions>
-  __device__ void scoreTile(const Tile& tile, Reductions& reductions) {
+  __device__ __forceinline__ void scoreTile(const Tile& tile, Reductions& reductions) {
     constexpr int kWarps = kThreads / 32;
     const int units = tile.size / kUnitIds;
     // The same number of fragments in each warp.

@@ -71,7 +71,7 @@ class MmaHalfMainloop : public OwnTiles {
   __device__ const SplitRow* splitRows() const { return splitRows_; }
 
   template <class Reductions>
-  __device__ void scoreTile(const Tile& tile, Reductions& reductions) {
+  __device__ __forceinline__ void scoreTile(const Tile& tile, Reductions& reductions) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const IdPair ids(args_, tile.firstId + threadIdx.x / 32 * 16);
     float sums[kColumnTiles][4] = {};

@@ -24,7 +24,7 @@ class WgmmaMainloop<float, kRows> : public WgmmaFloatBase<kRows> {
   static constexpr int kFlush = 128;
 
   template <class Reductions>
-  __device__ void scoreTile(const Tile& tile, Reductions& reductions) {
+  __device__ __forceinline__ void scoreTile(const Tile& tile, Reductions& reductions) {
     const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
     // In a small tile, the last warpgroup has no ids, and multiplies what the stages held before.
     const bool idle = warpgroup * kGroupIds >= tile.size;

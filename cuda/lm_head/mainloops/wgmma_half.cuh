@@ -31,7 +31,7 @@ class WgmmaMainloop : public WgmmaHalfBase<Half, kRows> {
   static constexpr int kFlush = 256, kGroup = kFlush / kChunk;
 
   template <class Reductions>
-  __device__ void scoreTile(const Tile& tile, Reductions& reductions) {
+  __device__ __forceinline__ void scoreTile(const Tile& tile, Reductions& reductions) {
     const int warpgroup = __shfl_sync(0xffffffffu, threadOfBlock() / 128, 0);
     float sums[kColumns / 8][2] = {};
     const bool idle = warpgroup * kGroupIds >= tile.size;

@@ -150,8 +150,8 @@ __device__ inline void loadSplitRows(const SplitRow* splitRows, int rows, SplitR
 
 // Emits a fragment's scores of those rows that are split.
 template <class Reductions, int kPairs>
-__device__ inline void emitSplit(Reductions& reductions, const SplitRow* splitRows, const IdPair& ids,
-                                 float (&sums)[kPairs][2], int unit) {
+__device__ __forceinline__ void emitSplit(Reductions& reductions, const SplitRow* splitRows, const IdPair& ids,
+                                          float (&sums)[kPairs][2], int unit) {
   reductions.emitFragment(ids, sums, unit, [&](int row) {
     return RowFinish{splitRows[row].scale, !splitRows[row].needsFp32};
   });

@@ -76,8 +76,8 @@ class TopK {
   // `scored`; `candidatesOf()` sets the bits of those that reach thresholds. `starts`: whether the tile is the block's
   // first. Every part stands here once, for code that is inlined at each use takes long to compile, and to load.
   template <int kPairs, class CandidatesOf>
-  __device__ void offer(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t scored, int firstRow, bool starts,
-                        CandidatesOf candidatesOf) {
+  __device__ __forceinline__ void offer(const IdPair& ids, const float (&scores)[kPairs][2], uint32_t scored,
+                                        int firstRow, bool starts, CandidatesOf candidatesOf) {
     // A fragment of one row is of the rest main loop.
     constexpr bool kSeeds = kSeedsOf > 0 && kPairs > 1;
     bool agrees = kSeeds && starts && this->agrees();

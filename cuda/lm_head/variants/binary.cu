@@ -40,13 +40,18 @@ auto visitMainloop(const LmHeadTopKArgs& args, int rows, Visit visit) {
                                : Mainloops<false, kBulk>::visit(rows, visit);
 }
 
+// Rows of a block that have a kernel with options.
+constexpr bool rowsWithOptions(int rows) { return rows != 2 && rows != 16; }
+
 // The main loop of all rows, or of as many as fit.
 template <bool kBulk>
 MainloopShape binaryShape(const LmHeadTopKArgs& args, const GpuInfo& gpu) {
   constexpr int kRows[] = {1, 2, 8, 16, 32};
   int choice = 0;
-  while (choice < 4 && kRows[choice] < args.rows) ++choice;
+  const auto serves = [&](int rows) { return args.isPlain() || rowsWithOptions(rows); };
+  while (choice < 4 && (kRows[choice] < args.rows || !serves(kRows[choice]))) ++choice;
   for (;; --choice) {
+    if (!serves(kRows[choice])) continue;
     const MainloopShape shape = visitMainloop<kBulk>(
         args, kRows[choice], [&](auto* type) { return binaryShapeOf<std::remove_pointer_t<decltype(type)>>(args); });
     if (choice == 0 || shape.fits(gpu, args.wantsLogSumExp())) return shape;
@@ -72,7 +77,8 @@ template <bool kBulk>
 cudaError_t binarySweep(const Plan& plan, const SweepParams& sweep, const void* hidden, cudaStream_t stream) {
   return visitMainloop<kBulk>(plan.args, plan.shape.rowsPerBlock, [&](auto* type) {
     using Mainloop = std::remove_pointer_t<decltype(type)>;
-    return launchSweep<Mainloop>(plan, sweep, {static_cast<const unsigned char*>(hidden)}, stream);
+    return launchSweep<rowsWithOptions(Mainloop::kRows), Mainloop>(plan, sweep,
+                                                                   {static_cast<const unsigned char*>(hidden)}, stream);
   });
 }
 

@@ -23,7 +23,7 @@ cudaError_t prepare(const Plan& plan, const RowPool& pool, void* hidden, cudaStr
 }
 
 cudaError_t binarySweep(const Plan& plan, const SweepParams& sweep, const void* hidden, cudaStream_t stream) {
-  return launchSweep<BinaryWgmmaMainloop>(plan, sweep, {static_cast<const unsigned char*>(hidden)}, stream);
+  return launchSweep<true, BinaryWgmmaMainloop>(plan, sweep, {static_cast<const unsigned char*>(hidden)}, stream);
 }
 
 }  // namespace

@@ -13,9 +13,13 @@ auto visitSm90Rows(int64_t rows, Visit visit) {
   return visitRows<4, 8, 16, 32, 64>(rows, visit);
 }
 
+// Rows of a block that have a kernel with options.
+constexpr bool sm90RowsWithOptions(int rows) { return rows != 16 && rows != 32; }
+
 template <class Number>
 MainloopShape sm90Shape(const LmHeadTopKArgs& args, const GpuInfo&) {
-  return visitSm90Rows(args.rows, [](auto count) -> MainloopShape {
+  const int64_t rows = !args.isPlain() && args.rows > 8 ? 64 : args.rows;
+  return visitSm90Rows(rows, [](auto count) -> MainloopShape {
     using Mainloop = WgmmaMainloop<Number, decltype(count)::value>;
     return MainloopShape::of<Mainloop>(Mainloop::kRows, Mainloop::kSharedBytes);
   });
@@ -37,7 +41,8 @@ cudaError_t sm90Sweep(const Plan& plan, const SweepParams& sweep, const void* hi
     RETURN_IF_ERROR(partsMap.get(
         {split.parts, 2 * SplitHidden<Number>::partRows(plan), split.partsStride, Mainloop::kColumns, Mainloop::kChunk},
         &params.parts));
-    return launchSweep<Mainloop, Fp32RowsMainloop<Load, Mainloop::kWorkers>>(plan, sweep, params, stream);
+    constexpr bool kWithOptions = sm90RowsWithOptions(Mainloop::kRows);
+    return launchSweep<kWithOptions, Mainloop, Fp32RowsMainloop<Load, Mainloop::kWorkers>>(plan, sweep, params, stream);
   });
 }
 

@@ -13,12 +13,16 @@ __global__ void clearPoolKernel(RowPool pool) {
 
 bool supportsFloat(const LmHeadTopKArgs& args, const GpuInfo&, Path) { return args.format == HeadFormat::kFloat32; }
 
+// Rows of a block that have a kernel with options.
+constexpr bool rowsWithOptions(int rows) { return rows == 1 || rows == 8; }
+
 // A hidden row that does not fit in shared memory is read from where it lies: then the shape has no shared bytes.
 MainloopShape floatShape(const LmHeadTopKArgs& args, const GpuInfo& gpu) {
   using OneRow = Fp32Mainloop<LoadFloatAligned, 1>;
   const auto bytes = [&](int rows) { return rows * OneRow::sharedBytes(args.hiddenSize); };
   const auto fits = [&](int rows) { return bytes(rows) <= gpu.sharedBytes - gpu.sharedBytes / 16; };
-  const int rows = chooseRows(args.rows, 1, 8, fits);
+  int rows = chooseRows(args.rows, 1, 8, fits);
+  if (!args.isPlain() && !rowsWithOptions(rows)) rows = fits(8) ? 8 : 1;
   if (fits(rows)) return MainloopShape::of<OneRow>(rows, bytes(rows));
   return MainloopShape::of<Fp32RowsMainloop<LoadFloatAligned, OneRow::kThreads>>(1, 0);
 }
@@ -33,9 +37,10 @@ cudaError_t clearPool(const Plan& plan, const RowPool& pool, void*, cudaStream_t
 template <class Load>
 cudaError_t launch(const Plan& plan, const SweepParams& sweep, cudaStream_t stream) {
   if (plan.shape.sharedBytes == 0)
-    return launchSweep<Fp32RowsMainloop<Load, Fp32Mainloop<Load, 1>::kThreads>>(plan, sweep, {nullptr}, stream);
+    return launchSweep<true, Fp32RowsMainloop<Load, Fp32Mainloop<Load, 1>::kThreads>>(plan, sweep, {nullptr}, stream);
   return visitRows<1, 2, 4, 8>(plan.shape.rowsPerBlock, [&](auto count) {
-    return launchSweep<Fp32Mainloop<Load, decltype(count)::value>>(plan, sweep, {}, stream);
+    constexpr int kRows = decltype(count)::value;
+    return launchSweep<rowsWithOptions(kRows), Fp32Mainloop<Load, kRows>>(plan, sweep, {}, stream);
   });
 }
 

@@ -28,8 +28,9 @@ MainloopShape shapeOf(int rows) {
 // Deep rings where lists fit beside them.
 MainloopShape halfShape(const LmHeadTopKArgs& args, const GpuInfo& gpu) {
   const auto budget = gpu.sharedBytes - gpu.sharedBytes / 16;
-  const int rows =
-      chooseRows(args.rows, 4, 32, [&](int count) { return shapeOf<kFewStages>(count).sharedBytes <= budget; });
+  const auto fits = [&](int count) { return shapeOf<kFewStages>(count).sharedBytes <= budget; };
+  const int rows = chooseRows(args.rows, 4, 32, fits);
+  if (!args.isPlain()) return shapeOf<kFewStages>(args.rows > 8 && fits(32) ? 32 : 8);
   const MainloopShape deep = shapeOf<kManyStages>(rows);
   return deep.sharedBytes <= budget ? deep : shapeOf<kFewStages>(rows);
 }
@@ -39,7 +40,9 @@ cudaError_t launch(const Plan& plan, const SweepParams& sweep, const SplitParams
   return visitRows<4, 8, 16, 32>(plan.shape.rowsPerBlock, [&](auto count) {
     using Mainloop = MmaHalfMainloop<Half, decltype(count)::value / 4, kStages>;
     using Rest = Fp32RowsMainloop<LoadHalf<Half>, Mainloop::kWorkers>;
-    return launchSweep<Mainloop, Rest>(plan, sweep, params, stream);
+    constexpr int kRows = decltype(count)::value;
+    constexpr bool kWithOptions = kStages == kFewStages && (kRows == 8 || kRows == 32);
+    return launchSweep<kWithOptions, Mainloop, Rest>(plan, sweep, params, stream);
   });
 }
 

@@ -61,7 +61,7 @@ class Worker {
 void sweep(const CpuPlan& plan) {
   for (int64_t firstRow = 0; firstRow < plan.args.rows; firstRow += plan.rowsTogether) {
     const int rows = static_cast<int>(std::min<int64_t>(plan.rowsTogether, plan.args.rows - firstRow));
-    const Reductions reductions = plan.reductions(rows);
+    const Reductions reductions = plan.reductions(firstRow, rows);
     parallelFor(plan.threads, plan.blocks, [&](int number, int64_t begin, int64_t end) {
       const KeepDenormals keepDenormals;
       Worker worker(plan, reductions, number, firstRow, rows);

@@ -22,8 +22,8 @@ struct CpuPlan {
   int64_t blocks;  // of kReductionIds ids; the same ones however many threads there are
 
   explicit CpuPlan(const LmHeadTopKArgs& args);
-  // All that is to be kept of so many rows.
-  std::vector<std::unique_ptr<Reduction>> reductions(int rows) const;
+  // All that is to be kept of rows [firstRow, firstRow + rows).
+  std::vector<std::unique_ptr<Reduction>> reductions(int64_t firstRow, int rows) const;
 };
 
 void sweep(const CpuPlan& plan);

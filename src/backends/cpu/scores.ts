@@ -7,8 +7,8 @@ import { quantizeRow } from './quantize_activations';
 
 const { fround } = Math;
 
-/** Writes the score of each row of hidden with vocabulary entry `id`, without bias, to `scores`. */
-export type Scorer = (id: number, scores: Float32Array) => void;
+/** Writes the scores of these rows of hidden with vocabulary entry `id`, without bias, to `scores`, each at its row. */
+export type Scorer = (id: number, rows: readonly number[], scores: Float32Array) => void;
 
 export interface ScorerInput {
   format: HeadFormat;
@@ -47,12 +47,12 @@ export function weightReader(input: Omit<ScorerInput, 'hidden' | 'rows'>): (id: 
 
 /** Sums in float64, and rounds once: closer to the true score than any sum in float32. */
 function denseScorer(input: ScorerInput): Scorer {
-  const { hidden, rows, hiddenSize } = input;
+  const { hidden, hiddenSize } = input;
   const readWeight = weightReader(input);
   const row = new Float32Array(hiddenSize);
-  return (id, scores) => {
+  return (id, rows, scores) => {
     readWeight(id, row);
-    for (let r = 0; r < rows; r++) {
+    for (const r of rows) {
       let sum = 0;
       for (let i = 0; i < hiddenSize; i++) sum += hidden[r * hiddenSize + i] * row[i];
       scores[r] = sum;
@@ -73,20 +73,20 @@ function quantizedRows({ hidden, rows, hiddenSize, hiddenScale }: ScorerInput): 
  * their number and order.
  */
 function binaryScorer(input: ScorerInput): Scorer {
-  const { rows, hiddenSize, weight, groupSize } = input;
+  const { hiddenSize, weight, groupSize } = input;
   const layout = new BinaryLayout(hiddenSize, groupSize);
   const { words, groups } = layout;
   const table = halfTable('float16');
   const quantized = quantizedRows(input);
   const signs = new Int8Array(hiddenSize);
   const groupScales = new Float32Array(groups);
-  return (id, scores) => {
+  return (id, rows, scores) => {
     for (let w = 0; w < words; w++) {
       const word = weight[layout.wordAt(id, w)];
       for (let b = 0; b < 32; b++) signs[32 * w + b] = (word >>> b) & 1 ? 1 : -1;
     }
     for (let g = 0; g < groups; g++) groupScales[g] = unpackHalf(weight, 0, layout.scaleAt(id, g), table);
-    for (let r = 0; r < rows; r++) {
+    for (const r of rows) {
       const { q, scale } = quantized[r];
       const s = [0, 0, 0, 0];
       for (let g = 0; g < groups; g++) {

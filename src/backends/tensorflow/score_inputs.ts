@@ -1,6 +1,6 @@
-/** The optional inputs that all native ops share which score a head. */
+/** The attributes and optional inputs that all native ops share which score a head. */
 import type { TensorInfo } from '@tensorflow/tfjs-core';
-import type { LmHeadInputs } from '../../kernel_names';
+import type { LmHeadAttrs, LmHeadInputs } from '../../kernel_names';
 import type { OpAttrs } from './op';
 
 /** In the op's order, each with the attribute that counts it. */
@@ -23,4 +23,14 @@ export function addScoreInputs(inputs: LmHeadInputs, tensors: TensorInfo[], attr
     tensors.push(tensor);
     attrs[count] = 1;
   }
+}
+
+/** The op's attributes of the head. Defaults are left to the op, and Tweight to TensorFlow: an attribute costs host time. */
+export function headOpAttrs({ format, groupSize, vocabSize, transposeWeight, vocabStart }: LmHeadAttrs): OpAttrs {
+  const opAttrs: OpAttrs = { format };
+  if (groupSize !== 0) opAttrs['group_size'] = groupSize;
+  if (vocabSize !== 0) opAttrs['vocab_size'] = vocabSize;
+  if (transposeWeight) opAttrs['transpose_weight'] = true;
+  if (vocabStart !== 0) opAttrs['vocab_start'] = vocabStart;
+  return opAttrs;
 }

@@ -226,6 +226,9 @@ void decoding(Selection selection) {
     if (selection == Selection::kAll) {
       check({{HeadFormat::kBfloat16, 2, 6000, 128, 1}, 2048, 0, false, ++seed});
       check({{HeadFormat::kBinary, 2, 6000, 96, 1, false, false, 32}, 2048, 0, true, ++seed});
+      // More rows than a launch serves.
+      check({{HeadFormat::kBfloat16, 2100, 300, 128, 1}, 1, 0, false, ++seed});
+      check({{HeadFormat::kBinary, 2100, 300, 128, 1}, 2, 64, true, ++seed});
       // More ids than copies of their weights have room for.
       check({{HeadFormat::kFloat32, 2, 3000, 8192, 1}, 1500, 0, false, ++seed});
     }

@@ -452,7 +452,7 @@ void formatSuite(HeadFormat format, bool quick) {
   if (quick) return;
   dynamicTiles(format);
   // More rows than a launch serves; the rest has more blocks a row.
-  runCase({format, 32768 + 2048, 3000, 128, 100, false}, 3);
+  runCase({format, 2 * 2048 + 300, 3000, 128, 100, false}, 15);
   runCase({format, 2, 32001, 2048, 50, true}, 2);
   runCase({format, 64, 32001, 1024, 2048, false}, 2);
   runCase({format, 1, 128256, 1024, 50, false}, 1);

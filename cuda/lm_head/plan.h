@@ -65,9 +65,9 @@ struct Variant {
 // The first that supports a call is the best; see variants/table.cu. Null where none does.
 const Variant* chooseVariant(const LmHeadTopKArgs& args, const GpuInfo& gpu, Path path);
 
-// Rows that one launch serves: scratch memory of a prompt's thousands of rows is that of so many (67 MiB with logSumExp
+// Rows that one launch serves: scratch memory of a prompt's thousands of rows is that of so many (42 MiB with logSumExp
 // at V = 128,256), and the grid is full long before.
-constexpr int64_t kMaxRowsPerLaunch = 2048;
+constexpr int64_t kMaxRowsPerLaunch = 1024;
 
 // The shape of the sweeps of at most kMaxRowsPerLaunch rows.
 struct Plan {

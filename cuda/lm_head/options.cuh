@@ -148,7 +148,8 @@ __device__ __forceinline__ uint32_t addNoise(const LmHeadTopKArgs& args, const I
         float bound;
         asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(bound) : "f"((scaled - least + slack) * 1.44269504f));
         const float uniform = static_cast<float>(upperWords[half]) * 0x1p-32f;
-        const bool loses = heat == 0.0f ? scores[i][half] < least : uniform > bound;
+        const bool hasNoise = heat != 0.0f && scores[i][half] != -INFINITY;
+        const bool loses = hasNoise ? uniform > bound : scores[i][half] < least;
         mayWin &= ~(static_cast<uint32_t>(loses) << (2 * i + half));
       }
     }

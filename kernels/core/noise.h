@@ -2,6 +2,7 @@
 // same time.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "float_math.h"
@@ -126,7 +127,8 @@ struct DrawOption {
   // The score of row and id as the draw ranks it.
   LM_HEAD_HOST_DEVICE float noisyScore(int64_t row, uint32_t id, float score) const {
     const float heat = temperature.of(row);
-    if (heat == 0.0f) return score;
+    // What is masked stays so whatever the temperature is, and takes no time.
+    if (heat == 0.0f || score == -INFINITY) return score;
     return noisy(score, heat, noiseOf(seedOf(row), rowIdOf(row), id));
   }
 

@@ -34,7 +34,8 @@ class Decoding {
           static_cast<int32_t>(outside ? end + random_.below(50) : call.vocabStart + random_.next() % shape.vocab));
     }
     for (int64_t row = 0; row < shape.rows; ++row) {
-      temperature.push_back(random_.below(6) == 0 ? 0.0f : 0.25f + 0.25f * random_.below(12));
+      const int kind = random_.below(6);
+      temperature.push_back(kind == 0 ? 0.0f : kind == 1 ? INFINITY : 0.25f + 0.25f * random_.below(12));
       rowIds.push_back(random_.below(1000));
       for (int i = 0; i < 4; ++i) seeds.push_back(random_.next());
     }
@@ -188,6 +189,7 @@ void checkDraw(const Decoding& d, bool rowsAlike) {
     const int32_t id = value == -INFINITY ? -1 : static_cast<int32_t>(lm_head::keyId(best));
     expect(ids[row] == id, "drew " + std::to_string(ids[row]) + ", expected " + std::to_string(id) + at(row, 0));
     expect(lm_head::orderKey(got[row]) == lm_head::keyOrder(best), "noisy score" + at(row, 0));
+    expect(ids[row] < 0 || all[ids[row] - d.call.vocabStart] != -INFINITY, "drew a masked id" + at(row, 0));
     expect(sameBits(sums[row], sumsOfTopK[row]), "logSumExp of a draw" + at(row, 0));
   }
 }
